@@ -1,4 +1,4 @@
-//! A turn's end: consumed messages, history, response and parts in one commit.
+//! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
 use satchel_domain::{
     AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::PlannedPart,
@@ -14,6 +14,7 @@ use crate::{
     journal::{Standing, standing},
     lanes, parts,
     process::Process,
+    questions,
     session::Session,
 };
 
@@ -22,7 +23,7 @@ use crate::{
 pub(crate) enum Way {
     Looking,
     /// In one trip. It fails where the lane is not held, the turn is not incomplete, something of another is unsettled,
-    /// or this one streams.
+    /// or this one has streamed or asked.
     AsExpected,
 }
 
@@ -41,9 +42,10 @@ pub(crate) async fn complete_turn(
 ) -> Result<(Option<Part>, HistoryChange)> {
     let standing = match way {
         Way::Looking => standing(session, lease, completed.turn).await?,
-        Way::AsExpected => Standing { stream: None, busy: false },
+        Way::AsExpected => Standing { stream: None, busy: false, asks: false, next_position: 0 },
     };
     let now = process.now();
+    let closes = standing.asks && questions::close_each(session, lease, completed.turn, now, None, |_| true).await?;
     let records = Records::of_conversation(session, &lease.conversation, named_files(&completed).collect()).await?;
     let mut batch = Batch::default();
     consume(&mut batch, lease, &completed);
@@ -64,6 +66,7 @@ pub(crate) async fn complete_turn(
                 completed.reported_failures.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>(),
             ));
     }
+    let standing = Standing { busy: standing.busy || closes, ..standing };
     let begun = write_parts(&mut batch, process, lease, completed, standing, &records, now)?;
     session.finish(batch);
     Ok((begun, history))
@@ -120,7 +123,7 @@ fn end(
              (SELECT 'completed' FROM lanes WHERE lanes.conversation = $1 AND owner = $6 AND token = $7 \
               AND turns.conversation = $1 AND turns.state = 'queued' AND NOT ",
             parts::busy!(),
-            " AND NOT EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0)) WHERE id = $2"
+            " AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.turn = $2)) WHERE id = $2"
         )),
     };
     let ended = ended
@@ -182,7 +185,7 @@ fn write_parts(
     records: &Records,
     now: Timestamp,
 ) -> Result<Option<Part>> {
-    let Standing { stream, busy } = standing;
+    let Standing { stream, busy, next_position, .. } = standing;
     let mut planned = completed.plan.parts;
     if let Some(stream) = &stream {
         batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);
@@ -198,7 +201,7 @@ fn write_parts(
             id: PartId(process.new_id()),
             conversation: lease.conversation.clone(),
             turn: completed.turn,
-            position: u32::try_from(index).unwrap_or(u32::MAX),
+            position: next_position.saturating_add(u32::try_from(index).unwrap_or(u32::MAX)),
             state: planned.failure.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             content: planned.content,
             attempts: 0,
@@ -207,6 +210,7 @@ fn write_parts(
             searched: false,
             labelled: false,
             labelled_sends: 0,
+            question: None,
             target: None,
             reply_to: completed.reply_to.clone(),
             created_at: now,

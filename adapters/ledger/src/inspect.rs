@@ -1,14 +1,15 @@
 //! A look at a database without using it: for whoever wants to know whether it is well.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use satchel_ports::ledger::UndecodableCount;
 use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use crate::{
-    open::{MIGRATIONS, OpenError, at_database, at_directory, version},
+    open::{DATABASE, OpenError, at_database, at_directory},
     owners::Owners,
     process::Settings,
+    schema::{list_copies, newest_version, version},
     session::Session,
     unreadable,
 };
@@ -31,6 +32,8 @@ pub struct Inspection {
     pub processes: usize,
     /// What the channels could not read and is kept.
     pub unreadable: Vec<UndecodableCount>,
+    /// The copies of the database that were kept when it was converted.
+    pub copies: Vec<PathBuf>,
 }
 
 /// Looks at the database of a data directory; `None` when there is none yet. Nothing is changed, and processes that
@@ -39,7 +42,7 @@ pub struct Inspection {
 /// # Errors
 /// When it can't be read, in words for the person who looks after it.
 pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
-    let path = data_dir.join("satchel.db");
+    let path = data_dir.join(DATABASE);
     let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
     let bytes = match tokio::fs::metadata(&path).await {
         Ok(metadata) => metadata.len(),
@@ -66,11 +69,12 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     let living = living.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
     Ok(Some(Inspection {
         version,
-        known: MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0),
+        known: newest_version(),
         damage: found.into_iter().filter(|line| line != "ok").collect(),
         bytes,
         processes: living.map_err(|error| at_directory(data_dir.to_owned(), error))?,
         unreadable,
+        copies: list_copies(data_dir, DATABASE).map_err(|error| at_directory(data_dir.to_owned(), error))?,
     }))
 }
 

@@ -3,12 +3,12 @@
 use std::num::NonZeroU64;
 
 use satchel_domain::{
-    Attachment, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, PartState, RecordedOutcome,
-    ToolOutcome, TurnId,
+    Attachment, CallId, InboxId, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, PartState,
+    RecordedOutcome, ToolOutcome, TurnId,
 };
 use satchel_ports::{
     FileChange,
-    ledger::{JournalEntry, Lease},
+    ledger::{CallDecision, JournalEntry, Lease},
 };
 use sqlx::types::Json;
 
@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Result},
     lanes, parts,
     process::Process,
+    questions,
     rows::{self, LaneRow, select_part},
     session::Session,
 };
@@ -29,6 +30,10 @@ pub(crate) struct Standing {
     pub(crate) stream: Option<Part>,
     /// Whether something of another turn is unsettled.
     pub(crate) busy: bool,
+    /// Whether it has unsettled questions.
+    pub(crate) asks: bool,
+    /// The place behind all of its parts but the streamed one.
+    pub(crate) next_position: u32,
 }
 
 #[derive(sqlx::FromRow)]
@@ -38,6 +43,8 @@ struct StandingRow {
     incomplete: bool,
     busy: bool,
     streams: bool,
+    asks: bool,
+    next_position: i64,
 }
 
 /// Reads where an incomplete turn stands, if the lease is valid.
@@ -48,7 +55,9 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
         .add(concat!(
             "SELECT owner, token, expires_at, voice, turns.id IS NOT NULL AS incomplete, ",
             parts::busy!(),
-            " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0) AS streams ",
+            " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0) AS streams, ",
+            "EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND call IS NOT NULL AND settled = 0) AS asks, ",
+            "(SELECT COALESCE(MAX(position) + 1, 0) FROM parts WHERE turn = $2 AND open_stream = 0) AS next_position ",
             "FROM lanes LEFT JOIN turns ON turns.id = $2 AND turns.conversation = $1 AND turns.state = 'queued' ",
             "WHERE lanes.conversation = $1"
         ))
@@ -59,10 +68,11 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
     lanes::require_row(found.as_ref().map(|found| &found.lane), lease)?;
     let found = found.filter(|found| found.incomplete).ok_or_else(|| unknown(turn))?;
     let stream = if found.streams { stream(session, turn).await? } else { None };
-    Ok(Standing { stream, busy: found.busy })
+    let next_position = rows::number(found.next_position, "position")?;
+    Ok(Standing { stream, busy: found.busy, asks: found.asks, next_position })
 }
 
-/// Records a model message, or a person's word about a call, and marks the messages that it took up.
+/// Records a model message or the end of a task.
 pub(crate) async fn journal_message(
     session: &mut Session<'_>,
     lease: &Lease,
@@ -71,10 +81,35 @@ pub(crate) async fn journal_message(
 ) -> Result<()> {
     let taken_up = match entry {
         JournalEntry::Model { steered, .. } => steered.iter().map(|steered| steered.id).collect(),
-        JournalEntry::Decided { message, .. } => vec![*message],
         JournalEntry::TaskFinished { .. } => Vec::new(),
-        JournalEntry::Outcome { .. } => return Err(Error::unknown("message to journal")),
+        JournalEntry::Decided { .. } | JournalEntry::Outcome { .. } => {
+            return Err(Error::unknown("message to journal"));
+        }
     };
+    append_entry(session, lease, turn, taken_up, entry).await
+}
+
+/// Records a person's decision about a call and closes the call's question.
+pub(crate) async fn journal_decision(
+    session: &mut Session<'_>,
+    process: &Process,
+    lease: &Lease,
+    decision: &CallDecision,
+) -> Result<()> {
+    let CallDecision { call, allowed, message, closing } = decision;
+    let entry = JournalEntry::Decided { ordinal: call.ordinal, allowed: *allowed, message: *message };
+    append_entry(session, lease, call.turn, vec![*message], &entry).await?;
+    questions::close(session, process, lease, *call, closing).await
+}
+
+/// Records an entry without files, and marks the messages that it took up.
+async fn append_entry(
+    session: &mut Session<'_>,
+    lease: &Lease,
+    turn: TurnId,
+    taken_up: Vec<InboxId>,
+    entry: &JournalEntry,
+) -> Result<()> {
     let mut batch = Batch::default();
     let lane = lanes::read(&mut batch, &lease.conversation);
     let sequence = read_sequence(&mut batch, lease, turn);
@@ -93,7 +128,8 @@ pub(crate) async fn journal_message(
     Ok(())
 }
 
-/// Records what a call yielded together with its new files, and returns it with their numbers.
+/// Records what a call yielded together with its new files, and returns it with their numbers. Questions about the call
+/// and about those that it made are closed.
 pub(crate) async fn journal_outcome(
     session: &mut Session<'_>,
     process: &Process,
@@ -103,7 +139,11 @@ pub(crate) async fn journal_outcome(
     outcome: ToolOutcome,
     changes: &[FileChange],
 ) -> Result<RecordedOutcome> {
-    standing(session, lease, turn).await?;
+    if standing(session, lease, turn).await?.asks {
+        let call = CallId { turn, ordinal };
+        let ends = |asked: CallId| asked == call || asked.is_nested_in(call);
+        questions::close_each(session, lease, turn, process.now(), None, ends).await?;
+    }
     for file in outcome.new_files() {
         attachments::store(session, process, &lease.conversation, turn, &file).await?;
     }
@@ -181,6 +221,7 @@ pub(crate) async fn begin_stream(
         searched: false,
         labelled: false,
         labelled_sends: 0,
+        question: None,
         target: None,
         reply_to,
         created_at: now,

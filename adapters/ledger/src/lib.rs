@@ -28,6 +28,7 @@ mod records;
 mod rename;
 mod rows;
 mod running;
+mod schema;
 mod session;
 mod settle;
 mod turns;

@@ -8,11 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::BoxFuture;
 use satchel_ports::{Clock, Ids, ledger::HolderId};
 use sqlx::{
     ConnectOptions, SqliteConnection,
-    migrate::{MigrateError, Migrator},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
@@ -23,13 +21,12 @@ use crate::{
     owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
+    schema::{self, SchemaError},
     writer::Writer,
 };
 
-pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
-
 /// The name of the database in its directory.
-const DATABASE: &str = "satchel.db";
+pub(crate) const DATABASE: &str = "satchel.db";
 
 const PAGE: u64 = 4096;
 
@@ -114,10 +111,10 @@ impl SqliteLedger {
         let options = options(&path, &settings);
         let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
         let mut connection = connect(&options, settings.busy_timeout).await.map_err(failed)?;
-        migrate(&mut connection, &path, &owners).await.map_err(|error| match error {
-            Schema::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
-            Schema::Failed(error) => failed(error),
-            Schema::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
+        schema::migrate(&mut connection, &path, &owners).await.map_err(|error| match error {
+            SchemaError::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
+            SchemaError::Failed(error) => failed(error),
+            SchemaError::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
         })?;
         // SQLite opens a file that it may not write for reading, and would tell with the first message only.
         sqlx::query("DELETE FROM lanes WHERE FALSE").execute(&mut connection).await.map_err(failed)?;
@@ -184,54 +181,6 @@ pub(crate) async fn connect(options: &SqliteConnectOptions, patience: Duration) 
             connected => return connected,
         }
     }
-}
-
-enum Schema {
-    Newer { found: i64, known: i64 },
-    Failed(sqlx::Error),
-    Migration(MigrateError),
-}
-
-/// Brings the schema up to date, one process at a time.
-async fn migrate(connection: &mut SqliteConnection, path: &Path, owners: &Owners) -> Result<(), Schema> {
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-    let compare = |found: i64| match found.cmp(&known) {
-        std::cmp::Ordering::Less => Ok(true),
-        std::cmp::Ordering::Equal => Ok(false),
-        std::cmp::Ordering::Greater => Err(Schema::Newer { found, known }),
-    };
-    if !compare(version(connection).await.map_err(Schema::Failed)?)? {
-        return Ok(());
-    }
-    let owners = owners.clone();
-    let locked = tokio::task::spawn_blocking(move || owners.lock_schema()).await;
-    let _lock =
-        locked.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(|error| Schema::Failed(error.into()))?;
-    if compare(version(connection).await.map_err(Schema::Failed)?)? {
-        tracing::info!(database = %path.display(), version = known, "migrating the database schema");
-        run_migrations(connection).await.map_err(|error| match error {
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => Schema::Failed(error),
-            other => Schema::Migration(other),
-        })?;
-    }
-    Ok(())
-}
-
-/// Boxed here, where the connection's lifetime is known: the compiler can't tell otherwise that the future is `Send`.
-fn run_migrations(connection: &mut SqliteConnection) -> BoxFuture<'_, Result<(), MigrateError>> {
-    Box::pin(MIGRATIONS.run_direct(None, connection, false))
-}
-
-/// The schema's version in the database; 0 when it is new.
-pub(crate) async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    let has_schema: bool =
-        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')")
-            .fetch_one(&mut *connection)
-            .await?;
-    if !has_schema {
-        return Ok(0);
-    }
-    sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations").fetch_one(connection).await
 }
 
 pub(crate) fn at_directory(path: PathBuf, error: io::Error) -> OpenError {

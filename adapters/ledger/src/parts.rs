@@ -20,9 +20,9 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part, records: &Records) -> Resul
         .add(
             "INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, \
                  settled, attempts, first_attempt_at, labelled, target, reply_to, last_message, voice_sha256, created_at, \
-                 streamed, searched, labelled_sends) \
+                 streamed, searched, labelled_sends, call, unanswered, closing) \
              VALUES ($1, $2, $3, (SELECT sequence FROM turns WHERE turns.id = $3), \
-                 $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+                 $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)",
         )
         .bind(part.id.0)
         .bind(part.conversation.to_string())
@@ -43,7 +43,10 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part, records: &Records) -> Resul
         .bind(part.created_at.0)
         .bind(part.streamed)
         .bind(part.searched)
-        .bind(i64::from(part.labelled_sends));
+        .bind(i64::from(part.labelled_sends))
+        .bind(part.question.as_ref().map(|question| i64::from(question.call.ordinal)))
+        .bind(part.question.as_ref().map(|question| question.unanswered.as_str()))
+        .bind(closing(part));
     Ok(())
 }
 
@@ -52,7 +55,7 @@ macro_rules! update {
     () => {
         "UPDATE parts SET kind = $3, content = COALESCE($4, content), state = $5, state_detail = $6, settled = $7, attempts = $8, \
              first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13, \
-             searched = $14, labelled_sends = $15 \
+             searched = $14, labelled_sends = $15, closing = $16 \
          WHERE id = $1 AND conversation = $2 AND settled = 0"
     };
 }
@@ -61,7 +64,7 @@ macro_rules! update_held {
     () => {
         concat!(
             update!(),
-            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $16 AND token = $17)"
+            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $17 AND token = $18)"
         )
     };
 }
@@ -85,6 +88,7 @@ fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Add
         .bind(prepared_voice(part))
         .bind(part.searched)
         .bind(i64::from(part.labelled_sends))
+        .bind(closing(part))
 }
 
 /// Stores an unsettled part as it is now, in a transaction that has looked at who may.
@@ -105,13 +109,13 @@ pub(crate) fn update_held_silently(batch: &mut Batch, lease: &Lease, part: &Part
     bind(added, &lease.conversation, part).bind(lease.holder.0).bind(lease.token.cast_signed());
 }
 
-/// Whether the lane `$1` has an unsettled part of any other turn than `$2`.
+/// Whether the lane `$1` has an unsettled part of any other turn than `$2` for which others wait.
 ///
 /// Not only of earlier turns: a later one that was completed first may have a part in flight, and a lane sends one part
 /// at a time.
 macro_rules! busy {
     () => {
-        "EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0 AND turn <> $2)"
+        "EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0 AND turn <> $2 AND parts.state <> 'open')"
     };
 }
 pub(crate) use busy;
@@ -125,17 +129,18 @@ pub(crate) fn is_busy(answers: &Answers, busy: Statement) -> Result<bool> {
     Ok(answers.first::<(bool,)>(busy)?.is_some_and(|(busy,)| busy))
 }
 
-/// Adds the question for the lane's oldest unsettled part of a completed turn: a [`PartRow`].
+/// Adds the question for the lane's oldest unsettled part that is to be delivered: a [`PartRow`].
 pub(crate) fn read_first_unsettled(batch: &mut Batch, conversation: &ConversationId) -> Statement {
     batch
         .add(select_part!(
-            "WHERE conversation = $1 AND settled = 0 AND open_stream = 0 ORDER BY turn_sequence, position LIMIT 1"
+            "WHERE conversation = $1 AND settled = 0 AND open_stream = 0 AND state <> 'open' \
+             ORDER BY turn_sequence, position LIMIT 1"
         ))
         .bind(conversation.to_string())
         .id()
 }
 
-/// Reads the lane's oldest unsettled part of a completed turn, if the lease is valid.
+/// Reads the lane's oldest unsettled part that is to be delivered, if the lease is valid.
 pub(crate) async fn next(session: &mut Session<'_>, lease: &Lease) -> Result<Option<Part>> {
     let mut batch = Batch::default();
     let lane = lanes::read(&mut batch, &lease.conversation);
@@ -163,10 +168,16 @@ pub(crate) async fn unsettled(session: &mut Session<'_>, lease: &Lease, part: Pa
     }
 }
 
-/// Stores an unsettled part as it is now.
+/// Stores an unsettled part as it is now. A question may have been closed while it was being sent; it is then stored as
+/// the edit that closes it.
 pub(crate) async fn save(session: &mut Session<'_>, lease: &Lease, part: &Part) -> Result<()> {
+    let mut part = part.clone();
+    if let Some(question) = &mut part.question {
+        question.closing = unsettled(session, lease, part.id).await?.closing;
+        part.turn_into_closing_edit();
+    }
     let mut batch = Batch::default();
-    let updated = update_held(&mut batch, lease, part);
+    let updated = update_held(&mut batch, lease, &part);
     let answers = session.run(batch).await?;
     require_updated(session, lease, part.id, &answers, updated).await?;
     if part.state.is_settled() {
@@ -197,7 +208,7 @@ pub(crate) async fn discard(session: &mut Session<'_>, part: PartId) -> Result<(
     match row {
         None => Err(Error::unknown(format!("part {part}"))),
         Some(row) if row.settled => Err(Error::AlreadySettled(part)),
-        Some(row) if row.open_stream || row.state_detail.0 == PartState::Sending => {
+        Some(row) if row.open_stream || matches!(row.state_detail.0, PartState::Sending | PartState::Open { .. }) => {
             Err(Error::unknown(format!("part {part} among those that are not being sent")))
         }
         Some(row) => {
@@ -217,8 +228,13 @@ fn last_message(part: &Part) -> Option<&str> {
     match (&part.state, &part.content) {
         (_, PartContent::Withdraw) => None,
         (PartState::Sent { messages }, _) => messages.last().map(|message| message.0.as_str()),
+        (PartState::Open { message }, _) => Some(message.0.as_str()),
         _ => None,
     }
+}
+
+fn closing(part: &Part) -> Option<&str> {
+    part.question.as_ref()?.closing.as_deref()
 }
 
 fn prepared_voice(part: &Part) -> Option<&[u8]> {

@@ -1,37 +1,129 @@
-//! Questions that are put to people past the outbox: what is known of each, so that no look-up takes one for a reply.
+//! Questions about calls: parts that are opened while their turn runs, and closed by its steps.
 
-use satchel_domain::{MessageRef, PartId, TurnId};
-use satchel_ports::ledger::Lease;
+use satchel_domain::{CallId, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::CallQuestion};
+use satchel_ports::ledger::{Lease, NewQuestion};
 
-use crate::{error::Result, journal, process::Process, session::Session};
+use crate::{
+    attachments::Records,
+    batch::Batch,
+    error::Result,
+    journal, lanes, parts,
+    process::Process,
+    rows::{self, PartRow, select_part},
+    session::Session,
+};
 
-/// Records that a question is about to be put: from here on it may have arrived.
-pub(crate) async fn begin(
+/// Opens a call's question, and starts it unless something else of the lane is under way. One that stands already, or
+/// may, is returned in its place.
+pub(crate) async fn open(
     session: &mut Session<'_>,
     process: &Process,
     lease: &Lease,
-    question: PartId,
-    turn: TurnId,
+    new: NewQuestion,
+) -> Result<Part> {
+    let standing = journal::standing(session, lease, new.call.turn).await?;
+    if let Some(asked) = find_question(session, new.call).await? {
+        return Ok(asked);
+    }
+    let now = process.now();
+    let NewQuestion { call, text, buttons, unanswered } = new;
+    let mut part = Part {
+        id: PartId(process.new_id()),
+        conversation: lease.conversation.clone(),
+        turn: call.turn,
+        position: standing.next_position,
+        content: PartContent::Question { text, buttons },
+        state: PartState::Pending,
+        attempts: 0,
+        first_attempt_at: None,
+        streamed: false,
+        searched: false,
+        labelled: false,
+        labelled_sends: 0,
+        target: None,
+        reply_to: None,
+        question: Some(CallQuestion { call, unanswered, closing: None }),
+        created_at: now,
+    };
+    if !is_delivering(session, lease).await? {
+        part.start(now);
+    }
+    let mut batch = Batch::default();
+    parts::insert(&mut batch, &part, &Records::default())?;
+    session.finish(batch);
+    Ok(part)
+}
+
+/// The question that was asked about a call, unless it certainly never arrived.
+async fn find_question(session: &mut Session<'_>, call: CallId) -> Result<Option<Part>> {
+    let row: Option<PartRow> = sqlx::query_as(select_part!(
+        "WHERE turn = $1 AND call = $2 AND (settled = 0 OR (state = 'failed' \
+             AND json_extract(state_detail, '$.reason.why') = 'may_have_arrived')) ORDER BY position DESC LIMIT 1"
+    ))
+    .bind(call.turn.0)
+    .bind(i64::from(call.ordinal))
+    .fetch_optional(session.connection().await?)
+    .await?;
+    rows::part(session, row).await
+}
+
+/// Whether a part of the lane is on its way, for which others wait.
+async fn is_delivering(session: &mut Session<'_>, lease: &Lease) -> Result<bool> {
+    let delivering = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM parts \
+         WHERE conversation = $1 AND settled = 0 AND open_stream = 0 AND state <> 'open')",
+    )
+    .bind(lease.conversation.to_string())
+    .fetch_one(session.connection().await?)
+    .await?;
+    Ok(delivering)
+}
+
+/// Closes the question of a call by this text.
+pub(crate) async fn close(
+    session: &mut Session<'_>,
+    process: &Process,
+    lease: &Lease,
+    call: CallId,
+    text: &str,
 ) -> Result<()> {
-    journal::standing(session, lease, turn).await?;
-    sqlx::query("INSERT INTO questions (id, conversation, turn, asked_at) VALUES ($1, $2, $3, $4)")
-        .bind(question.0)
-        .bind(lease.conversation.to_string())
-        .bind(turn.0)
-        .bind(process.now().0)
-        .execute(session.connection().await?)
-        .await?;
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    close_each(session, lease, call.turn, process.now(), Some(text), |asked| asked == call).await?;
     Ok(())
 }
 
-/// Records as which message a question arrived; `None` is that it certainly did not.
-pub(crate) async fn settle(session: &mut Session<'_>, question: PartId, message: Option<MessageRef>) -> Result<()> {
-    let statement = match &message {
-        Some(message) => {
-            sqlx::query("UPDATE questions SET message = $2 WHERE id = $1").bind(question.0).bind(&message.0)
+/// Closes those unsettled questions of a turn that `ends` picks, by this text or else as unanswered, and starts the edit
+/// of the first where nothing else of the lane is under way. Returns whether one of them is still to be delivered.
+pub(crate) async fn close_each(
+    session: &mut Session<'_>,
+    lease: &Lease,
+    turn: TurnId,
+    now: Timestamp,
+    text: Option<&str>,
+    ends: impl Fn(CallId) -> bool,
+) -> Result<bool> {
+    let rows: Vec<PartRow> =
+        sqlx::query_as(select_part!("WHERE turn = $1 AND settled = 0 AND call IS NOT NULL ORDER BY position"))
+            .bind(turn.0)
+            .fetch_all(session.connection().await?)
+            .await?;
+    let mut is_free = !is_delivering(session, lease).await?;
+    let mut has_unsettled = false;
+    let mut batch = Batch::default();
+    for mut part in rows::parts(session, rows).await? {
+        if !part.question.as_ref().is_some_and(|question| ends(question.call)) {
+            continue;
         }
-        None => sqlx::query("DELETE FROM questions WHERE id = $1").bind(question.0),
-    };
-    statement.execute(session.connection().await?).await?;
-    Ok(())
+        part.close_question(text.map(str::to_owned));
+        if part.is_closing_edit() && part.state == PartState::Pending && std::mem::take(&mut is_free) {
+            part.start(now);
+        }
+        has_unsettled |= !part.state.is_settled();
+        parts::update(&mut batch, &lease.conversation, &part);
+    }
+    session.run(batch).await?;
+    Ok(has_unsettled)
 }

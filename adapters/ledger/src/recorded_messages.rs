@@ -78,36 +78,25 @@ pub(crate) async fn list_recorded_messages(
     }
     for row in sent(session, &chat).await? {
         let mut messages: Vec<String> = row.target.into_iter().collect();
-        if let PartState::Sent { messages: sent } = row.state_detail.0 {
-            messages.extend(sent.into_iter().map(|message| message.0));
+        match row.state_detail.0 {
+            PartState::Sent { messages: sent } => messages.extend(sent.into_iter().map(|message| message.0)),
+            PartState::Open { message } => messages.push(message.0),
+            _ => {}
         }
         for message in messages {
             known.other.push(recorded_message(&row.conversation, message)?);
         }
     }
-    let questions: Vec<(String, String)> = sqlx::query_as(concat!(
-        "SELECT conversation, message FROM questions WHERE ",
-        in_chat!("conversation"),
-        " AND message IS NOT NULL ORDER BY asked_at DESC LIMIT $4 + 0"
-    ))
-    .bind(&chat.name)
-    .bind(&chat.topics.0)
-    .bind(&chat.topics.1)
-    .bind(MAX_MESSAGES)
-    .fetch_all(session.connection().await?)
-    .await?;
-    for (conversation, message) in questions {
-        known.other.push(recorded_message(&conversation, message)?);
-    }
     Ok(known)
 }
 
-/// What people wrote of late on the whole channel.
+/// What people wrote of late on the whole channel. The message of a pressed button is one of ours.
 async fn received(session: &mut Session<'_>, chat: &ChatBounds) -> Result<Vec<ReceivedRow>> {
     let rows = sqlx::query_as(
         "SELECT conversation, json_extract(message, '$.message') AS message, received_at FROM inbox \
          WHERE sequence > (SELECT COALESCE(MAX(sequence), 0) FROM inbox) - $3 \
          AND conversation > $1 AND conversation < $2 AND json_extract(message, '$.message') IS NOT NULL \
+         AND json_extract(message, '$.pressed') IS NULL \
          ORDER BY sequence DESC LIMIT $4 + 0",
     )
     .bind(&chat.channel.0)
@@ -143,12 +132,9 @@ async fn other_doubt(session: &mut Session<'_>, chat: &ChatBounds, part: PartId,
         "SELECT EXISTS (SELECT 1 FROM parts NOT INDEXED \
          WHERE rowid > (SELECT COALESCE(MAX(rowid), 0) FROM parts) - $6 AND ",
         in_chat!("conversation"),
-        " AND id <> $4 AND created_at > $5 AND target IS NULL AND (labelled = 1 OR state IN ('sending', 'in_doubt') \
-         OR (searched = 1 AND settled = 0) OR (state = 'failed' AND attempts > 0 \
-             AND json_extract(state_detail, '$.reason.why') IN ('may_have_arrived', 'discarded')))) \
-         OR EXISTS (SELECT 1 FROM questions WHERE ",
-        in_chat!("conversation"),
-        " AND id <> $4 AND asked_at > $5 AND message IS NULL)"
+        " AND id <> $4 AND created_at > $5 AND ((labelled = 1 AND call IS NOT NULL) OR (target IS NULL AND (labelled = 1 \
+         OR state IN ('sending', 'in_doubt') OR (searched = 1 AND settled = 0) OR (state = 'failed' AND attempts > 0 \
+             AND json_extract(state_detail, '$.reason.why') IN ('may_have_arrived', 'discarded'))))))"
     ))
     .bind(&chat.name)
     .bind(&chat.topics.0)

@@ -1,6 +1,6 @@
 //! A conversation that goes on under another name, as a Telegram group does that becomes a supergroup.
 
-use satchel_domain::{ConversationId, PartState};
+use satchel_domain::{ConversationId, PartState, part::FailureReason};
 use satchel_ports::ledger::RenameOutcome;
 use sqlx::types::Json;
 
@@ -67,13 +67,22 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
         .bind(from.to_string())
         .bind(unsent.as_str())
         .bind(Json(&unsent));
+    // A question is asked again where its turn goes on.
+    let unneeded = PartState::Failed { reason: FailureReason::NotNeeded };
+    batch
+        .add(
+            "UPDATE parts SET settled = 1, state = $2, state_detail = $3 \
+             WHERE conversation = $1 AND settled = 0 AND call IS NOT NULL",
+        )
+        .bind(from.to_string())
+        .bind(unneeded.as_str())
+        .bind(Json(&unneeded));
     batch
         .add("UPDATE parts SET target = NULL, reply_to = NULL WHERE conversation = $1 AND settled = 0")
         .bind(from.to_string());
     batch
         .add("UPDATE parts SET target = NULL, last_message = NULL WHERE conversation = $1 AND settled = 1")
         .bind(from.to_string());
-    batch.add("DELETE FROM questions WHERE conversation = $1").bind(from.to_string());
     batch
         .add("UPDATE inbox SET message = json_remove(message, $2) WHERE conversation = $1")
         .bind(from.to_string())

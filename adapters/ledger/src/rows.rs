@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, num::NonZeroU64};
 
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part,
-    PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
+    Attachment, AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef,
+    Part, PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId, part::CallQuestion,
 };
 use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
 use sqlx::types::Json;
@@ -21,7 +21,8 @@ macro_rules! select_part {
     ($($rest:expr),+) => {
         concat!(
             "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, open_stream, ",
-            "attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, created_at ",
+            "attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, call, ",
+            "unanswered, closing, created_at ",
             "FROM parts ",
             $($rest),+
         )
@@ -48,10 +49,22 @@ pub(crate) struct PartRow {
     pub(crate) labelled_sends: i64,
     pub(crate) target: Option<String>,
     pub(crate) reply_to: Option<String>,
+    pub(crate) call: Option<i64>,
+    pub(crate) unanswered: Option<String>,
+    pub(crate) closing: Option<String>,
     pub(crate) created_at: i64,
 }
 
 impl PartRow {
+    fn question(&self) -> Result<Option<CallQuestion>> {
+        let Some(call) = self.call else { return Ok(None) };
+        Ok(Some(CallQuestion {
+            call: CallId { turn: TurnId(self.turn), ordinal: number(call, "ordinal of a call")? },
+            unanswered: self.unanswered.clone().unwrap_or_default(),
+            closing: self.closing.clone(),
+        }))
+    }
+
     /// The ids of its files.
     pub(crate) fn files(&self) -> impl Iterator<Item = AttachmentId> {
         self.content.0.files().iter().map(|item| item.attachment.id)
@@ -59,6 +72,7 @@ impl PartRow {
 
     /// The part, with the records of its files.
     pub(crate) fn into_part(self, records: &Records) -> Result<Part> {
+        let question = self.question()?;
         Ok(Part {
             id: PartId(self.id),
             conversation: conversation(&self.conversation)?,
@@ -74,6 +88,7 @@ impl PartRow {
             labelled_sends: number(self.labelled_sends, "number of labelled sends")?,
             target: self.target.map(MessageRef),
             reply_to: self.reply_to.map(MessageRef),
+            question,
             created_at: Timestamp(self.created_at),
         })
     }

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::schema::COPY_SUFFIX;
+
 /// Whether a data directory holds a database. Nothing is created.
 ///
 /// # Errors
@@ -21,7 +23,8 @@ pub fn has_database(data_dir: &Path) -> io::Result<bool> {
 #[must_use]
 pub fn is_own_entry(name: &str) -> bool {
     let database = name.strip_prefix("satchel.db");
-    name == "owners" || database.is_some_and(|rest| ["", "-wal", "-shm", "-journal"].contains(&rest))
+    let is_of_database = |rest: &str| ["", "-wal", "-shm", "-journal"].contains(&rest) || rest.starts_with(COPY_SUFFIX);
+    name == "owners" || database.is_some_and(is_of_database)
 }
 
 /// Returns the data directories that processes of this user have open, as far as the system shows it: Linux does, in

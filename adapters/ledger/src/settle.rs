@@ -91,6 +91,8 @@ async fn insert_children(
             first_attempt_at: None,
             streamed: false,
             searched: false,
+            // The last one names the commands by which it is answered.
+            question: parent.question.clone().filter(|_| usize::try_from(offset).ok() == Some(children.len())),
             target: parent.target.clone().filter(|_| takes_target),
             ..parent.clone()
         };

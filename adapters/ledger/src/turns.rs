@@ -109,7 +109,7 @@ fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
         .id();
     let unreported = batch
         .add(select_part!(
-            "WHERE conversation = $1 AND state = 'failed' AND told = 0 \
+            "WHERE conversation = $1 AND state = 'failed' AND told = 0 AND call IS NULL \
              AND turn_sequence < (SELECT MIN(sequence) FROM turns WHERE conversation = $1 AND state = 'queued') \
              ORDER BY turn_sequence, position"
         ))

@@ -63,6 +63,7 @@ fn ledger_without_usages(age: Option<u64>) -> MockLedger {
             searched: false,
             labelled: false,
             labelled_sends: 0,
+            question: None,
             target: None,
             reply_to: None,
             created_at: Timestamp(1_000_000 - i64::try_from(age).unwrap() * 1000),

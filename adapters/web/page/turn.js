@@ -42,8 +42,10 @@ export function createTurnView(actions) {
     turn = next;
     root.dataset.state = turn.state;
     patchList(said, messages, turn.messages, (message) => messageView(message, actions.openPicture));
-    const alone = turn.parts.length === 1;
-    const visible = turn.parts.map((part) => ({ ...part, alone }));
+    // The line of its tool shows a question with its buttons while the turn runs.
+    const shown = turn.parts.filter((part) => part.kind !== "question" || turn.state === "done");
+    const alone = shown.length === 1;
+    const visible = shown.map((part) => ({ ...part, alone }));
     const adopted = turn.state === "done" ? takeLive() : null;
     patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted, visible.length === 1), live?.text.body.isConnected ? live.text.body : meta);
     showMeta(visible);

@@ -3,7 +3,7 @@
 use satchel_domain::{
     Attachment, ConversationId, PartContent, PartState, TurnId,
     filename::Filename,
-    part::{FileItem, Markup, Part, PreparedVoice},
+    part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
 };
 use satchel_ports::ledger::{InboundFileState, QueuedMessage, TurnRecord};
 
@@ -71,10 +71,11 @@ fn to_wire_message_file(file_state: &InboundFileState) -> wire::MessageFile {
 
 fn to_wire_part(part: &Part) -> Option<wire::Part> {
     let reason = match &part.state {
-        PartState::Replaced { .. } => return None,
+        // Nobody has seen a question that was closed before it was sent.
+        PartState::Replaced { .. } | PartState::Failed { reason: FailureReason::NotNeeded } => return None,
         PartState::Failed { reason } => Some(reason.to_string()),
         PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => Some(reason.clone()),
-        PartState::Pending | PartState::Sending | PartState::Sent { .. } => None,
+        PartState::Pending | PartState::Sending | PartState::Open { .. } | PartState::Sent { .. } => None,
     };
     let (text, html) = match &part.content {
         PartContent::Text { text, markup: Markup::Rich, .. }

@@ -26,7 +26,6 @@ impl SatchelOptions {
                 tool_timeout: tools.timeout.0,
                 confirm_tiers: tools.confirm.clone(),
                 confirm_timeout: tools.confirm_time.0,
-                on_doubt: config.delivery.rules().on_doubt,
                 privileged_in_groups: tools.privileged_in_groups.is_on(),
                 ..AgentSettings::default()
             },

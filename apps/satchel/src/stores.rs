@@ -207,6 +207,7 @@ mod tests {
         for own in [
             "satchel.db",
             "satchel.db-wal",
+            "satchel.db.version-10",
             "owners",
             "blobs",
             "workspaces",

@@ -14,7 +14,6 @@ use satchel_ports::{
 };
 use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -69,8 +68,6 @@ pub struct CallScope {
     pub script_call: Option<CallId>,
     /// Cancelled when the turn ends or is stopped.
     pub cancel: CancellationToken,
-    /// Becomes true when the turn is committed; closes before that where the next holder of the lane resumes the turn.
-    pub completed: watch::Receiver<bool>,
 }
 
 /// Runs all calls concurrently. Each outcome is recorded as it arrives, in `rounds` too, so that dropping the future
@@ -164,6 +161,10 @@ async fn run_and_record(
         }
         recorded => recorded?,
     };
+    if scope.confirmations.has_opened_questions() {
+        // It may have closed a question.
+        lane.planned.notify_one();
+    }
     let failed = outcome.failed;
     publish(services, BusEvent::ToolFinished { conversation, call: call.id, tool, failed }).await;
     Ok(CallEnd::Recorded(call.id.ordinal, Box::new(outcome)))

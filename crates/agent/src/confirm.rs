@@ -1,8 +1,7 @@
 //! Asks a person before a tool runs: posts a question with buttons, waits for the decision, and records it.
 //!
-//! A question is no part of a reply: a duplicate is harmless, so `question` posts it to the channel directly. The
-//! decision is journalled: one that was made survives a crash, and without one nothing runs. The code in the buttons is
-//! derived from the call itself, so that a button still works after a restart and never allows any other call.
+//! The decision is journalled: one that was made survives a crash, and without one nothing runs. The code in the buttons
+//! is derived from the call itself, so that a button still works after a restart and never allows any other call.
 
 use std::{
     sync::{
@@ -19,7 +18,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     LedgerError, Tool,
-    ledger::{JournalEntry, ToolDecision},
+    ledger::{CallDecision, ToolDecision},
 };
 use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
@@ -32,7 +31,7 @@ use tokio::{
 use crate::{
     AgentServices, LaneHandle,
     calls::CallScope,
-    question::{Asked, Question},
+    question::{Question, QuestionText, format_closing, publish_decision},
 };
 
 /// How much of the arguments the question shows, in characters, each argument having its share.
@@ -62,6 +61,8 @@ pub struct Confirmations {
     question_permits: Arc<Semaphore>,
     /// How many questions are open.
     open_questions: watch::Sender<usize>,
+    /// Set when a question was asked, so that the end of its call may close it.
+    asked: Arc<AtomicBool>,
     /// Set when a question expired: a person who didn't answer one is not asked the rest.
     timed_out: Arc<AtomicBool>,
 }
@@ -75,6 +76,7 @@ impl Confirmations {
             consumed: Arc::default(),
             question_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_QUESTIONS)),
             open_questions: watch::Sender::default(),
+            asked: Arc::default(),
             timed_out: Arc::default(),
         }
     }
@@ -92,11 +94,18 @@ impl Confirmations {
         let _none = open_questions.wait_for(|count| *count == 0).await;
     }
 
+    /// Returns whether anybody was asked during the turn.
+    #[must_use]
+    pub fn has_opened_questions(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     fn mark_consumed(&self, message: InboxId) {
         self.consumed.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 
     fn track_question(&self) -> OpenQuestionGuard<'_> {
+        self.asked.store(true, Ordering::Relaxed);
         self.open_questions.send_modify(|count| *count += 1);
         OpenQuestionGuard(&self.open_questions)
     }
@@ -170,22 +179,14 @@ pub async fn confirm_call(
         return Ok(ConfirmOutcome::Refused(reason));
     };
     let _guard = confirmations.track_question();
-    let request = Asked {
-        call,
-        title: format!("`{name}`"),
-        text,
-        buttons,
-        patience: answer_time,
-        taken_up_again: (deadline == AnswerDeadline::ConfirmTime).then(|| scope.completed.clone()),
-    };
-    let mut question = Question::ask(services, lane, request).await;
+    let mut question = Question::ask(services, lane, QuestionText { call, text, buttons }).await?;
     let wait = async {
         let decided = wait_for_decision(services, &lane.lease.conversation, confirmations, requester, &code);
         tokio::pin!(decided);
         tokio::select! {
             biased;
             decision = &mut decided => Ok(Some(decision)),
-            posted = question.stands() => match posted {
+            posted = question.stands(answer_time) => match posted {
                 Ok(()) => Ok(timeout(confirm_timeout, decided).await.ok()),
                 Err(reason) => Err(reason),
             },
@@ -194,7 +195,7 @@ pub async fn confirm_call(
     let decision = match timeout(remaining, wait).await.unwrap_or(Ok(None)) {
         Ok(decision) => decision,
         Err(reason) => {
-            question.end("I couldn't ask, so I did not do it", false).await;
+            question.close("I couldn't ask, so I did not do it").await;
             return Ok(ConfirmOutcome::Refused(format!("not run: the question could not be shown ({reason})")));
         }
     };
@@ -203,13 +204,10 @@ pub async fn confirm_call(
         if answer_time == confirm_timeout {
             confirmations.timed_out.store(true, Ordering::Relaxed);
         }
-        question.end("No answer in time, so I did not do it", false).await;
+        question.close("No answer in time, so I did not do it").await;
         let minutes = answer_time.as_secs().div_ceil(60);
         return Ok(ConfirmOutcome::Refused(format!("not run: nobody allowed this call within {minutes} min")));
     };
-    let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
-    retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, call.id.turn, &entry)).await?;
-    confirmations.mark_consumed(decision.id);
     let person = to_inline_code(&decision.sender.name, 60);
     let (closing_text, outcome) = match decision.allow {
         true => (format!("Allowed by {person}"), ConfirmOutcome::Allowed),
@@ -220,7 +218,11 @@ pub async fn confirm_call(
             ),
         ),
     };
-    question.end(&closing_text, decision.allow).await;
+    let closing = format_closing(&closing_text, &call.name);
+    let decided = CallDecision { call: call.id, allowed: decision.allow, message: decision.id, closing };
+    retry_until_stored(&lane.stop, || services.turns.journal_decision(&lane.lease, &decided)).await?;
+    confirmations.mark_consumed(decision.id);
+    publish_decision(services, lane, call.id, &closing_text, decision.allow).await;
     Ok(outcome)
 }
 

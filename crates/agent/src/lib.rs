@@ -28,7 +28,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
+use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_ports::{
     Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, SafetyTier, Turns,
     ledger::{QueuedMessage, SteeringRequests},
@@ -74,8 +74,6 @@ pub struct AgentSettings {
     pub confirm_tiers: Vec<SafetyTier>,
     /// How long a person may take to decide about a call.
     pub confirm_timeout: Duration,
-    /// What is done with a question that is in doubt.
-    pub on_doubt: OnDoubt,
     /// Whether privileged tools may be used where others can read along.
     pub privileged_in_groups: bool,
     /// Whether a script sent as a message runs without confirmation: its author has already asked for it.
@@ -94,7 +92,6 @@ impl Default for AgentSettings {
             max_history_messages: 200,
             confirm_tiers: vec![SafetyTier::Privileged],
             confirm_timeout: Duration::from_secs(10 * 60),
-            on_doubt: OnDoubt::Resend,
             privileged_in_groups: false,
             trust_written_scripts: false,
         }
@@ -115,12 +112,12 @@ pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Se
 pub struct AgentServices {
     /// Where the steps and the end of a turn are recorded.
     pub turns: Arc<dyn Turns>,
-    /// Where streamed messages and questions are.
+    /// Where streamed messages and questions are opened.
     pub outbox: Arc<dyn Outbox>,
     /// The history and the files of conversations.
     pub archive: Arc<dyn Archive>,
     pub clock: Arc<dyn Clock>,
-    /// The ids of new questions and files.
+    /// The ids of new files.
     pub ids: Arc<dyn Ids>,
     /// Where events are published.
     pub bus: Arc<dyn EventBus>,
@@ -153,7 +150,8 @@ pub struct LaneHandle {
     pub wake: Arc<Notify>,
     /// Set when a turn was woken by such a message, which it may have left for the next.
     pub woken: Arc<AtomicBool>,
-    /// Notified when a turn behind the running one was completed, and has parts to deliver.
+    /// Notified when the running turn asks a person or closes a question, and when a turn behind it was completed: there
+    /// are parts to deliver.
     pub planned: Arc<Notify>,
     /// Cancelled to drain the lane: work in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,

@@ -87,7 +87,6 @@ pub async fn run_turn(
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
-    let (completed_tx, completed) = watch::channel(false);
     let mut rounds = Rounds::from_journal(&turn.journal);
     let agent = match task {
         Some(request) => tasks::current_agent(services, request, &rounds),
@@ -102,7 +101,6 @@ pub async fn run_turn(
         script_call: script_turn::script_call(&turn, &rounds, &agent.tools),
         agent,
         cancel: cancel.clone(),
-        completed,
     };
     let Streaming { growth, mut editing } = Streaming::start(services, lane, &turn, &capabilities);
 
@@ -158,9 +156,7 @@ pub async fn run_turn(
         buttons: Vec::new(),
         changes: std::mem::take(&mut rounds.unrecorded_changes),
     };
-    let first_part = complete_turn(services, lane, result).await?;
-    completed_tx.send_replace(true);
-    Ok(first_part)
+    complete_turn(services, lane, result).await
 }
 
 /// Runs the turn until it ends or the person stops it. Calls that still run then return what they have.

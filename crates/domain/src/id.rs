@@ -85,6 +85,12 @@ impl CallId {
         let first = NESTED_BASE.saturating_add(self.ordinal.saturating_mul(Self::MAX_NESTED));
         Self { ordinal: first.saturating_add(nth % Self::MAX_NESTED), ..self }
     }
+
+    /// Returns whether `outer` made this call.
+    #[must_use]
+    pub fn is_nested_in(self, outer: Self) -> bool {
+        self.turn == outer.turn && (outer.nested(0)..=outer.nested(Self::MAX_NESTED - 1)).contains(&self)
+    }
 }
 
 impl fmt::Display for CallId {
@@ -104,6 +110,8 @@ mod tests {
         for (at, id) in ids.iter().enumerate() {
             assert!(!ids[at + 1..].contains(id), "{id}");
         }
+        assert!(call(1).nested(7).is_nested_in(call(1)) && !call(1).nested(7).is_nested_in(call(2)));
+        assert!(!call(1).is_nested_in(call(0)) && call(0).nested(CallId::MAX_NESTED - 1).is_nested_in(call(0)));
         assert!(call(10_000).nested(0) > call(10_000) && call(u32::MAX).nested(9).turn == call(0).turn);
     }
 

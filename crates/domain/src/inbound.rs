@@ -132,6 +132,9 @@ pub struct InboundMessage {
     /// The platform's own id of the message, so that the answer can refer to it.
     #[serde(default)]
     pub message: Option<MessageRef>,
+    /// Whether it is the press of a button: then `message` is the bot's own, which has the button.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pressed: bool,
     /// The update as the platform sent it.
     #[serde(default)]
     pub raw: serde_json::Value,
@@ -157,6 +160,7 @@ impl InboundMessage {
             references: Vec::new(),
             album: None,
             message: None,
+            pressed: false,
             raw: serde_json::Value::Null,
             system_task: None,
         }

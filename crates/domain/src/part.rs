@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attachment, ConversationId, PartId, Sha256, Timestamp, TurnId};
+use crate::{Attachment, CallId, ConversationId, PartId, Sha256, Timestamp, TurnId};
 
 /// The platform's own id of a message, as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ pub enum PartContent<F = Attachment> {
         /// The text in Markdown.
         text: String,
     },
-    /// A question with buttons; a person without buttons writes its command.
+    /// A text with buttons; a person without buttons writes their commands.
     Question {
         /// The text in Markdown; it names the commands, for channels without buttons.
         text: String,
@@ -248,9 +248,13 @@ pub enum FailureReason {
     /// An operator discarded it.
     #[error("discarded by the operator")]
     Discarded,
+    /// A question that was decided or given up before anybody could see it.
+    #[error("no longer needed")]
+    NotNeeded,
 }
 
-/// The state of a part. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`.
+/// The state of a part. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`, beside a reply that is
+/// still being streamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum PartState {
@@ -271,6 +275,11 @@ pub enum PartState {
         until: Timestamp,
         /// What left it in doubt.
         reason: String,
+    },
+    /// It is a question, which stands as this message until it is closed. Parts behind it don't wait for it.
+    Open {
+        /// The platform's id.
+        message: MessageRef,
     },
     /// It arrived as these messages.
     Sent {
@@ -298,6 +307,7 @@ impl PartState {
             Self::Sending => "sending",
             Self::Waiting { .. } => "waiting",
             Self::InDoubt { .. } => "in_doubt",
+            Self::Open { .. } => "open",
             Self::Sent { .. } => "sent",
             Self::Failed { .. } => "failed",
             Self::Replaced { .. } => "replaced",
@@ -342,8 +352,63 @@ pub struct Part {
     pub target: Option<MessageRef>,
     /// The person's message that it answers.
     pub reply_to: Option<MessageRef>,
+    /// What makes it a question about a call; `None` for a part of a response.
+    pub question: Option<CallQuestion>,
     /// When it was planned; its age counts from here.
     pub created_at: Timestamp,
+}
+
+/// What makes a part a question about a call: it stays open until it is closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallQuestion {
+    /// The call that waits for the answer.
+    pub call: CallId,
+    /// The text that takes its place when the call ends without an answer.
+    pub unanswered: String,
+    /// The text that takes its place; `None` while it waits for the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<String>,
+}
+
+impl Part {
+    /// Closes a question: an edit replaces it by `text`, or by its [`CallQuestion::unanswered`]. One that was never
+    /// started is settled at once; one under way is closed when it is known what became of it. A question that is closed
+    /// already stays as it is, and so does any other part.
+    pub fn close_question(&mut self, text: Option<String>) {
+        let Some(question) = self.question.as_mut().filter(|question| question.closing.is_none()) else { return };
+        if self.state.is_settled() {
+            return;
+        }
+        question.closing = Some(text.unwrap_or_else(|| question.unanswered.clone()));
+        if self.state == PartState::Pending && self.attempts == 0 {
+            self.state = PartState::Failed { reason: FailureReason::NotNeeded };
+        }
+        self.turn_into_closing_edit();
+    }
+
+    /// Makes an open question that is closed the edit that closes its message.
+    pub fn turn_into_closing_edit(&mut self) {
+        let closing = self.question.as_ref().and_then(|question| question.closing.as_ref());
+        if let (PartState::Open { message }, Some(text)) = (&self.state, closing) {
+            self.target = Some(message.clone());
+            self.content = PartContent::from_text(text);
+            self.state = PartState::Pending;
+            (self.attempts, self.first_attempt_at, self.searched) = (0, None, false);
+        }
+    }
+
+    /// Returns whether it is a question that was closed before it was known to stand.
+    #[must_use]
+    pub fn is_unneeded_question(&self) -> bool {
+        let is_closed = self.question.as_ref().is_some_and(|question| question.closing.is_some());
+        is_closed && self.target.is_none() && !matches!(self.state, PartState::Open { .. })
+    }
+
+    /// Returns whether it is the edit that closes a question.
+    #[must_use]
+    pub fn is_closing_edit(&self) -> bool {
+        self.question.is_some() && self.target.is_some()
+    }
 }
 
 /// A part as planned: what is to be sent, or why it can't be.

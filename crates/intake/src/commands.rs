@@ -282,6 +282,7 @@ fn describe_state(state: &PartState) -> String {
         PartState::Sending => "being sent".to_owned(),
         PartState::Waiting { reason, .. } => format!("will be retried ({reason})"),
         PartState::InDoubt { reason, .. } => format!("may have arrived; I'm checking ({reason})"),
+        PartState::Open { .. } => "waits for your answer".to_owned(),
         PartState::Failed { reason } => reason.to_string(),
         PartState::Sent { .. } | PartState::Replaced { .. } => "delivered".to_owned(),
     }

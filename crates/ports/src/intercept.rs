@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, NewAttachment, Part,
-    PartId, RecordedOutcome, RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
+    Attachment, CallId, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef,
+    NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId,
+    UndecodableUpdate,
 };
 use serde_json::Value;
 
 use crate::{
     AuditQuery, AuditRecord, FileChange,
     ledger::{
-        Archive, AttachmentKey, AttachmentQuery, ClaimMode, ClaimedLane, CompletedTurn, ConversationSummary,
-        ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, Outbox, OutboxQuery, Pairing,
-        PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person, QueuedMessage, QueuedTurn,
-        ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome, SettleOutcome, Settlement, Storage,
-        Transcription, TurnQuery, TurnRecord, Turns, UndecodableCount, Usage, UsageQuery,
+        Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
+        ConversationSummary, ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError,
+        NewQuestion, Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
+        Pairings, Person, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
+        SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, Turns, UndecodableCount, Usage,
+        UsageQuery,
     },
 };
 
@@ -81,6 +83,7 @@ intercept! {
         fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
         fn record_transcription(lease: &Lease, message: InboxId, index: u32, transcription: &Transcription) -> ();
         fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
+        fn journal_decision(lease: &Lease, decision: &CallDecision) -> ();
         fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> RecordedOutcome;
         fn register_files(turn: TurnId, files: &[NewAttachment]) -> Vec<Attachment>;
         fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
@@ -93,8 +96,8 @@ intercept! {
         fn discard_part(part: PartId) -> ();
         fn last_sent_before(part: PartId) -> Option<MessageRef>;
         fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
-        fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
-        fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
+        fn open_question(lease: &Lease, question: &NewQuestion) -> Part;
+        fn close_question(lease: &Lease, call: CallId, text: &str) -> ();
     }
     Pairings {
         fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;

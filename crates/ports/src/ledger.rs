@@ -33,15 +33,15 @@ pub use self::{
     },
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},
-    outbox::{Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
+    outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     storage::{
         ForgetOutcome, ForgetRequest, ParsePersonKeyError, PersonKey, QuotaExceeded, QuotaScope, Quotas, Storage,
         Usage, UsageQuery, UsageScope,
     },
     turns::{
-        CompletedTurn, ConversationSetting, HistoryChange, ImmediateReply, InboundFileState, JournalEntry,
-        QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision, Transcription, Turns,
+        CallDecision, CompletedTurn, ConversationSetting, HistoryChange, ImmediateReply, InboundFileState,
+        JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision, Transcription, Turns,
     },
 };
 

@@ -1,4 +1,4 @@
-//! Performs the parts of one lane, one at a time and in order, until none is unsettled.
+//! Performs the parts of one lane, one at a time and in order, until none is left to deliver.
 //!
 //! What is done next is decided by [`satchel_domain::delivery`]; this loop does it, and writes down each step before
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
@@ -17,7 +17,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Archive, Blobs, BusEvent, Channel, Clock, EventBus, FileLinks, Lease, LedgerError, Outbox, SendRequest, Speech,
-    ledger::{SettleOutcome, Settlement},
+    ledger::{OutboxQuery, SettleOutcome, Settlement},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ pub struct DeliveryContext {
 /// How a lane was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliverOutcome {
-    /// Nothing is unsettled; the caller still holds the lane.
+    /// Nothing is left to deliver; the caller still holds the lane.
     Drained,
     /// Nothing is unsettled and no turn is queued: the lane was released with the last part.
     Released,
@@ -82,7 +82,7 @@ pub enum DeliveryStart {
     Planned,
 }
 
-/// What follows a part that was settled; `None` when the process stops and nothing of the part is in flight.
+/// What follows a part that was settled or stands open; `None` when the process stops and nothing of it is in flight.
 type PartResult = Option<SettleOutcome>;
 
 /// Delivers all parts of the lane.
@@ -113,10 +113,8 @@ pub async fn deliver(
         let outcome = match deliver_part(context, lease, part, started_here, &mut reply_anchor).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return Ok(DeliverOutcome::Stopped),
-            // An operator discarded it meanwhile.
-            Err(LedgerError::AlreadySettled(_)) => {
-                SettleOutcome { next: context.outbox.next_part(lease).await?, released: false }
-            }
+            // An operator discarded it meanwhile, or nobody needs its answer any more.
+            Err(LedgerError::AlreadySettled(_)) => next_without_settlement(context, lease).await?,
             Err(error) => return Err(error),
         };
         if outcome.released {
@@ -126,6 +124,11 @@ pub async fn deliver(
         next = outcome.next;
     }
     Ok(DeliverOutcome::Drained)
+}
+
+/// What follows a part that this delivery has not settled itself.
+async fn next_without_settlement(context: &DeliveryContext, lease: &Lease) -> Result<SettleOutcome, LedgerError> {
+    Ok(SettleOutcome { next: context.outbox.next_part(lease).await?, released: false })
 }
 
 /// Reverts a started part of which no byte was sent, so that it does not become in doubt.
@@ -168,6 +171,7 @@ async fn deliver_part(
         }
         let event = match continuation {
             Continuation::Perform(action) => perform(context, &delivery, action, reply_to.as_ref()).await?,
+            Continuation::Rest => return next_without_settlement(context, lease).await.map(Some),
             Continuation::Settle => {
                 let part = delivery.into_part();
                 reply_anchor.record_sent(&part);
@@ -211,7 +215,10 @@ async fn perform(
         }
         DeliveryAction::Sleep(until) => {
             let wait = tokio::time::sleep(until.saturating_duration_since(clock.now()));
-            stop.run_until_cancelled(wait).await.map(|()| DeliveryEvent::TimeReached)
+            match stop.run_until_cancelled(wait).await {
+                Some(()) => Some(after_sleep(context, part).await?),
+                None => None,
+            }
         }
         DeliveryAction::Probe => stop.run_until_cancelled(channel.probe()).await.map(DeliveryEvent::ProbeEnded),
         DeliveryAction::Search => {
@@ -219,6 +226,16 @@ async fn perform(
             stop.run_until_cancelled(search).await.transpose()?.map(DeliveryEvent::SearchEnded)
         }
     })
+}
+
+/// The end of a wait. Meanwhile a question may have been closed, and is not sent any more.
+async fn after_sleep(context: &DeliveryContext, part: &Part) -> Result<DeliveryEvent, LedgerError> {
+    if part.question.is_none() {
+        return Ok(DeliveryEvent::TimeReached);
+    }
+    let stored = context.archive.parts(&OutboxQuery { part: Some(part.id), ..OutboxQuery::default() }).await?;
+    let closing = stored.into_iter().find_map(|stored| stored.question?.closing);
+    Ok(closing.map_or(DeliveryEvent::TimeReached, DeliveryEvent::QuestionClosed))
 }
 
 async fn send_part(
@@ -292,9 +309,11 @@ fn child_part(parent: &Part, child: &PlannedPart) -> Part {
     Part { content: child.content.clone(), state, ..parent.clone() }
 }
 
-/// Returns whether a part's failure must be reported; a failed notice makes no further notice.
+/// Returns whether a part's failure must be reported; a failed notice makes no further notice, and of a question the
+/// call's outcome reports it.
 fn needs_notice(part: &Part) -> bool {
-    matches!(part.state, PartState::Failed { .. }) && !matches!(part.content, PartContent::Notice { .. })
+    let is_failed = matches!(part.state, PartState::Failed { .. });
+    is_failed && part.question.is_none() && !matches!(part.content, PartContent::Notice { .. })
 }
 
 /// Returns the text of the closing notice once `part` is settled as `replacements`.
@@ -335,6 +354,12 @@ fn log_result(context: &DeliveryContext, part: &Part) {
         }
         PartState::InDoubt { reason, .. } => {
             tracing::warn!(part.id = %id, part.kind = kind, attempts, %channel, reason, "part may have arrived");
+        }
+        PartState::Open { .. } => {
+            tracing::info!(chat.id = %conversation, turn.id = %turn, part.id = %id, part.kind = kind, attempts, "question asked");
+        }
+        PartState::Failed { reason: FailureReason::NotNeeded } => {
+            tracing::info!(part.id = %id, part.kind = kind, attempts, "question closed before it was sent");
         }
         PartState::Failed { reason } => {
             tracing::warn!(part.id = %id, part.kind = kind, attempts, %channel, reason = %reason, "part given up");

@@ -48,7 +48,8 @@ impl<'part> DeliverySummary<'part> {
 #[must_use]
 pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
     let mut summary = DeliverySummary::default();
-    for part in parts {
+    // A question is no part of the response.
+    for part in parts.iter().filter(|part| part.question.is_none()) {
         match &part.state {
             PartState::Replaced { .. } => {}
             PartState::Failed { reason } => summary.add_part(&part.content, Some(reason)),

@@ -12,6 +12,7 @@ pub mod lanes;
 pub mod messages;
 pub mod parts;
 pub mod people;
+pub mod questions;
 pub mod rename;
 pub mod settings;
 pub mod streams;

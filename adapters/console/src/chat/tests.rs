@@ -46,6 +46,7 @@ fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
         searched: false,
         labelled: false,
         labelled_sends: 0,
+        question: None,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),

@@ -283,6 +283,7 @@ impl InboundReader {
             ),
             _ => return INVALID_INTERACTION,
         };
+        let is_press = matches!(kind, InteractionResponseKind::Press);
         let inbound_message = text.map(|text| {
             let key = format!("i{}", id.0);
             Box::new(InboundMessage {
@@ -290,6 +291,7 @@ impl InboundReader {
                 group: guild_id.is_some() || context == Some(CONTEXT_PRIVATE_CHANNEL),
                 text,
                 message: message.map(|message| MessageRef(message.id.0.to_string())),
+                pressed: is_press,
                 raw: without_token(raw),
                 ..InboundMessage::new(snowflake::conversation_id(channel.0), key, sender(user, nick))
             })

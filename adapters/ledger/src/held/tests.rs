@@ -160,7 +160,7 @@ fn optimistic_commit_is_allowed_until_state_may_change() {
     assert!(!held.is_quiet(&lease), "nothing is known of it");
     held.claimed(&lease, later());
     assert!(held.is_quiet(&lease));
-    held.streams(&lease);
+    held.crowd(&lease);
     assert!(!held.is_quiet(&lease));
     held.completed(&lease, Some(part), 1);
     assert!(held.is_quiet(&lease) && held.is_last(&lease, part));

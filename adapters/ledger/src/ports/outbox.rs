@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, MessageRef, Part, PartId, Timestamp, TurnId};
-use satchel_ports::ledger::{Lease, LedgerError, Outbox, RecordedMessages, SettleOutcome, Settlement};
+use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, Timestamp, TurnId};
+use satchel_ports::ledger::{Lease, LedgerError, NewQuestion, Outbox, RecordedMessages, SettleOutcome, Settlement};
 
 use super::read;
 use crate::{SqliteLedger, journal, parts, queries, questions, recorded_messages};
@@ -21,7 +21,7 @@ impl Outbox for SqliteLedger {
         if read!(self, "reading parts in progress", journal::must_wait, lease, turn)? {
             return Ok(None);
         }
-        self.held.streams(lease);
+        self.held.crowd(lease);
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
             .write("starting a stream", move |s| {
@@ -30,17 +30,23 @@ impl Outbox for SqliteLedger {
             .await
     }
 
-    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {
-        let (process, lease) = (Arc::clone(&self.process), lease.clone());
+    async fn open_question(&self, lease: &Lease, question: &NewQuestion) -> Result<Part, LedgerError> {
+        self.held.crowd(lease);
+        let (process, lease, question) = (Arc::clone(&self.process), lease.clone(), question.clone());
         self.writer
-            .write("starting a question", move |s| {
-                Box::pin(async move { questions::begin(s, &process, &lease, question, turn).await })
+            .write("opening a question", move |s| {
+                Box::pin(async move { questions::open(s, &process, &lease, question).await })
             })
             .await
     }
 
-    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError> {
-        self.writer.write("settling a question", move |s| Box::pin(questions::settle(s, question, message))).await
+    async fn close_question(&self, lease: &Lease, call: CallId, text: &str) -> Result<(), LedgerError> {
+        let (process, lease, text) = (Arc::clone(&self.process), lease.clone(), text.to_owned());
+        self.writer
+            .write("closing a question", move |s| {
+                Box::pin(async move { questions::close(s, &process, &lease, call, &text).await })
+            })
+            .await
     }
 
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use satchel_domain::{Attachment, InboxId, NewAttachment, Part, RecordedOutcome, RefusedFile, ToolOutcome, TurnId};
 use satchel_ports::{
     FileChange,
-    ledger::{CompletedTurn, JournalEntry, Lease, LedgerError, QueuedMessage, QueuedTurn, Transcription, Turns},
+    ledger::{
+        CallDecision, CompletedTurn, JournalEntry, Lease, LedgerError, QueuedMessage, QueuedTurn, Transcription, Turns,
+    },
 };
 
 use super::read;
@@ -85,6 +87,15 @@ impl Turns for SqliteLedger {
         self.writer
             .write("journalling a message", move |s| {
                 Box::pin(async move { journal::journal_message(s, &lease, turn, &entry).await })
+            })
+            .await
+    }
+
+    async fn journal_decision(&self, lease: &Lease, decision: &CallDecision) -> Result<(), LedgerError> {
+        let (process, lease, decision) = (Arc::clone(&self.process), lease.clone(), decision.clone());
+        self.writer
+            .write("journalling a decision", move |s| {
+                Box::pin(async move { journal::journal_decision(s, &process, &lease, &decision).await })
             })
             .await
     }

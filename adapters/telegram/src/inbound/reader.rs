@@ -252,6 +252,7 @@ impl InboundReader {
                 group: head.chat.is_group(),
                 text: command,
                 message: Some(MessageRef(head.message_id.to_string())),
+                pressed: true,
                 raw: update.clone(),
                 ..InboundMessage::new(
                     head.address().conversation(),

@@ -125,6 +125,15 @@ impl RoomState {
         live_call.state = state.max(live_call.state);
         if live_call.state != ToolState::Started {
             live_call.question = None;
+            self.close_nested_questions(call);
+        }
+    }
+
+    /// Closes the questions about calls that this one has made.
+    fn close_nested_questions(&mut self, call: CallId) {
+        let calls = self.live_turn(call.turn).into_iter().flat_map(|live_turn| &mut live_turn.tools);
+        for nested in calls.filter(|nested| nested.call.is_nested_in(call)) {
+            (nested.question, nested.is_decided) = (None, true);
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     DeliveryRules, Refusal, SendError,
     doubt::{DoubtRules, DoubtStep, doubt_step_without_match, next_doubt_step},
     step::{DeliveryStep, next_step},
-    transition::{PartEvent, apply},
+    transition::{PartEvent, apply, doubt_reason},
 };
 use crate::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState, Timestamp,
@@ -52,6 +52,8 @@ pub enum DeliveryEffect {
 pub enum Continuation {
     /// With an action, which ends with an event.
     Perform(DeliveryAction),
+    /// Not before it is closed: the part is a question that stands.
+    Rest,
     /// Not at all: the part is settled as it is.
     Settle,
     /// Not at all: the part is settled as replaced by these.
@@ -74,7 +76,7 @@ pub enum DeliveryAction {
     Search,
     /// Find another form for what was refused, or whose file can't be read: [`DeliveryEvent::Replanned`].
     Replan(Refusal, FailureReason),
-    /// Do nothing before this moment: [`DeliveryEvent::TimeReached`].
+    /// Do nothing before this moment: [`DeliveryEvent::TimeReached`] or [`DeliveryEvent::QuestionClosed`].
     Sleep(Timestamp),
 }
 
@@ -95,6 +97,8 @@ pub enum DeliveryEvent {
     Replanned(ReplanOutcome, FailureReason),
     /// The moment has come.
     TimeReached,
+    /// The moment has come, and meanwhile the part, a question, was closed by this text.
+    QuestionClosed(String),
 }
 
 /// What a search found.
@@ -193,6 +197,10 @@ impl Delivery {
     pub fn on(&mut self, event: DeliveryEvent, now: Timestamp) -> DeliveryPlan {
         match event {
             DeliveryEvent::TimeReached => self.proceed(now),
+            DeliveryEvent::QuestionClosed(text) => {
+                self.part.close_question(Some(text));
+                self.proceed(now)
+            }
             DeliveryEvent::Prepared(content) => {
                 // Stored with the start: until then it can be prepared again.
                 self.part.content = *content;
@@ -214,6 +222,7 @@ impl Delivery {
     fn proceed(&mut self, now: Timestamp) -> DeliveryPlan {
         match next_step(&self.part, now, &self.rules) {
             DeliveryStep::Done => settle(),
+            DeliveryStep::Rest => (Vec::new(), Continuation::Rest),
             DeliveryStep::GiveUp(reason) => self.give_up(reason, now),
             DeliveryStep::Wait(until) => perform(DeliveryAction::Sleep(until)),
             DeliveryStep::Prepare => perform(DeliveryAction::Prepare),
@@ -258,6 +267,14 @@ impl Delivery {
                 }
                 self.apply(PartEvent::RetryEnded(answer), now);
             }
+            // There is nothing left to close, and no other form of it.
+            (Attempt::Plain, Err(SendError::Refused { refusal, reason })) if self.part.is_closing_edit() => {
+                let event = match refusal {
+                    Refusal::TargetGone => PartEvent::Found(self.part.target.iter().cloned().collect()),
+                    _ => PartEvent::GivenUp(FailureReason::Refused { reason }),
+                };
+                self.apply(event, now);
+            }
             (Attempt::Plain | Attempt::Complete, Err(SendError::Refused { refusal, reason })) => {
                 return perform(DeliveryAction::Replan(refusal, FailureReason::Refused { reason }));
             }
@@ -274,6 +291,10 @@ impl Delivery {
             PartState::Sent { .. } if self.part.searched => {
                 (vec![DeliveryEffect::RemoveDuplicates], Continuation::Settle)
             }
+            PartState::Open { .. } if self.part.searched => {
+                (vec![DeliveryEffect::Record, DeliveryEffect::RemoveDuplicates], Continuation::Rest)
+            }
+            PartState::Open { .. } => (vec![DeliveryEffect::Record], Continuation::Rest),
             state if state.is_settled() => settle(),
             _ => (vec![DeliveryEffect::Record], self.wait(now)),
         }
@@ -312,8 +333,12 @@ impl Delivery {
             }
             Ok(SearchResult::Found(messages)) => {
                 self.apply(PartEvent::Found(messages), now);
-                settle()
+                match self.part.state {
+                    PartState::Open { .. } => (vec![DeliveryEffect::Record], Continuation::Rest),
+                    _ => settle(),
+                }
             }
+            Ok(SearchResult::Absent) if self.part.is_unneeded_question() => self.give_up(FailureReason::NotNeeded, now),
             Ok(SearchResult::Absent) => {
                 self.apply(PartEvent::Absent, now);
                 self.start(Attempt::Plain, now)
@@ -336,6 +361,11 @@ impl Delivery {
             // What the key finds by the text alone is edited to the rest.
             DoubtStep::Resend | DoubtStep::GiveUp(_) if self.can_retry_text(now) => self.start(Attempt::RetryText, now),
             DoubtStep::GiveUp(reason) => self.give_up(reason, now),
+            // Whoever still sees it reads in time that nobody needs the answer; nobody is asked again.
+            DoubtStep::Resend if self.part.is_unneeded_question() => {
+                let reason = doubt_reason(&self.part);
+                self.give_up(FailureReason::MayHaveArrived { reason }, now)
+            }
             DoubtStep::Resend => {
                 self.apply(PartEvent::Relabelled, now);
                 (vec![DeliveryEffect::Save, DeliveryEffect::Publish], self.wait(now))

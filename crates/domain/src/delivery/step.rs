@@ -16,6 +16,8 @@ pub(super) enum DeliveryStep {
     Probe,
     /// Give it up.
     GiveUp(FailureReason),
+    /// Nothing until it is closed: it is a question that stands.
+    Rest,
     /// Nothing: it is settled.
     Done,
 }
@@ -25,6 +27,10 @@ pub(super) fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> D
     let is_expired = now.saturating_duration_since(part.created_at) >= rules.max_age;
     match &part.state {
         state if state.is_settled() => DeliveryStep::Done,
+        PartState::Open { .. } => DeliveryStep::Rest,
+        PartState::Pending | PartState::Waiting { .. } if part.is_unneeded_question() => {
+            DeliveryStep::GiveUp(FailureReason::NotNeeded)
+        }
         PartState::InDoubt { reason, .. } if is_expired => {
             DeliveryStep::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
         }

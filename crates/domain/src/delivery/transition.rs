@@ -64,7 +64,7 @@ pub(super) fn apply(part: &mut Part, event: PartEvent, now: Timestamp, rules: &D
             part.first_attempt_at.get_or_insert(now);
             PartState::Sending
         }
-        PartEvent::Found(messages) => PartState::Sent { messages },
+        PartEvent::Found(messages) => state_after_arrival(part, messages),
         PartEvent::RetryEnded(Err(SendError::NotSent { retry_after_ms, reason })) => {
             PartState::InDoubt { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
@@ -130,7 +130,7 @@ fn state_after_response(
     rules: &DeliveryRules,
 ) -> PartState {
     match response {
-        Ok(messages) => PartState::Sent { messages },
+        Ok(messages) => state_after_arrival(part, messages),
         Err(SendError::NotSent { retry_after_ms, reason }) => {
             PartState::Waiting { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
@@ -140,6 +140,16 @@ fn state_after_response(
         Err(SendError::InDoubt { reason }) => {
             PartState::InDoubt { until: now.saturating_add(backoff(part, part.attempts, rules)), reason }
         }
+    }
+}
+
+/// A question stands from then on, if there is a message to close.
+fn state_after_arrival(part: &Part, messages: Vec<MessageRef>) -> PartState {
+    match messages.first() {
+        Some(message) if part.question.is_some() && part.target.is_none() => {
+            PartState::Open { message: message.clone() }
+        }
+        _ => PartState::Sent { messages },
     }
 }
 

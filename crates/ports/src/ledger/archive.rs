@@ -74,11 +74,11 @@ impl TurnRecord {
         })
     }
 
-    /// Returns the failed parts of the response.
+    /// Returns the failed parts of the response; of a question, the call's outcome reports it.
     #[must_use]
     pub fn routing_errors(&self) -> Vec<UndeliveredPart> {
         let routing_error = |part: &Part| match &part.state {
-            PartState::Failed { reason } => Some(UndeliveredPart {
+            PartState::Failed { reason } if part.question.is_none() => Some(UndeliveredPart {
                 part: part.id,
                 turn: part.turn,
                 content: part.content.clone(),

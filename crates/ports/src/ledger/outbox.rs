@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ConversationId, MessageRef, Part, PartId, Timestamp, TurnId, delivery::DeliveryRules, part::PlannedPart,
+    Button, CallId, ConversationId, MessageRef, Part, PartId, Timestamp, TurnId, delivery::DeliveryRules,
+    part::PlannedPart,
 };
 
 use super::{Lease, LedgerError};
@@ -16,7 +17,11 @@ use super::{Lease, LedgerError};
 ///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
 ///   streamed ones, and whether another send there is in doubt or was left in doubt within two days.
-/// - `begin_question` commits before the question is sent, so that a question may be in doubt as a part may.
+/// - A call is asked about once: `open_question` returns the question that an earlier process has opened. An open
+///   question keeps no other part waiting.
+/// - A question is closed by `close_question`, `journal_decision`, the outcome of its call or of the call that made it,
+///   and the end of its turn, whichever commits first: an open one becomes the edit that closes its message, one that was
+///   never started is settled, one under way becomes that edit once it is saved as open.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Outbox: Send + Sync {
@@ -28,16 +33,17 @@ pub trait Outbox: Send + Sync {
         reply_to: Option<MessageRef>,
     ) -> Result<Option<Part>, LedgerError>;
 
-    /// Records that a running turn is about to post a question.
-    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError>;
+    /// Opens a call's question as a part of its running turn, started unless another part of the lane is being delivered.
+    /// Returns the one that stands already, or may, in its place.
+    async fn open_question(&self, lease: &Lease, question: &NewQuestion) -> Result<Part, LedgerError>;
 
-    /// Records the message as which a question arrived; `None` if it certainly did not.
-    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError>;
+    /// Closes the question of a call that got no answer; does nothing where none is unsettled.
+    async fn close_question(&self, lease: &Lease, call: CallId, text: &str) -> Result<(), LedgerError>;
 
-    /// Reads the lane's oldest unsettled part of a completed turn.
+    /// Reads the lane's oldest unsettled part that is to be delivered: of a completed turn, or a question that isn't open.
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError>;
 
-    /// Stores the current form of an unsettled part: sending, waiting, in doubt, prepared, with its target. Content that
+    /// Stores the current form of an unsettled part: sending, waiting, in doubt, open, prepared, with its target. Content that
     /// names files never changes, and is not stored again.
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError>;
 
@@ -57,6 +63,19 @@ pub trait Outbox: Send + Sync {
         part: PartId,
         since: Timestamp,
     ) -> Result<RecordedMessages, LedgerError>;
+}
+
+/// A question about a call that waits for a person's decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewQuestion {
+    /// The call, of a running turn.
+    pub call: CallId,
+    /// The text in Markdown; it names the commands, for channels without buttons.
+    pub text: String,
+    /// The buttons.
+    pub buttons: Vec<Button>,
+    /// The text in Markdown that takes its place when the call ends without an answer.
+    pub unanswered: String,
 }
 
 /// The result of a part, with what follows from it.

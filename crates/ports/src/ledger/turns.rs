@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, Ending, FileReference, HistoryMessage, InboundMessage, InboxId, MessageOrigin, MessageRef,
+    Attachment, CallId, Ending, FileReference, HistoryMessage, InboundMessage, InboxId, MessageOrigin, MessageRef,
     NewAttachment, OutgoingResponse, Part, PartId, RecordedOutcome, RefusedFile, Sender, Timestamp, ToolCall,
     ToolOutcome, TurnId,
     part::{Plan, UndeliveredPart},
@@ -72,8 +72,11 @@ pub trait Turns: Send + Sync {
         transcription: &Transcription,
     ) -> Result<(), LedgerError>;
 
-    /// Records a model message with tool calls, before they start, or a person's decision about one of them.
+    /// Records a model message with tool calls before they start, or the end of a task.
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;
+
+    /// Records a person's decision about a call and closes its question.
+    async fn journal_decision(&self, lease: &Lease, decision: &CallDecision) -> Result<(), LedgerError>;
 
     /// Records a call's outcome together with its new files and the changes that it made, and returns it with the files'
     /// numbers.
@@ -171,6 +174,19 @@ pub struct ToolDecision {
     pub code: String,
     /// Whether the call may run.
     pub allow: bool,
+}
+
+/// A person's decision about a call, as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallDecision {
+    /// The call.
+    pub call: CallId,
+    /// Whether it may run.
+    pub allowed: bool,
+    /// The message with the decision; consumed with the turn.
+    pub message: InboxId,
+    /// The text in Markdown that takes the place of the call's question.
+    pub closing: String,
 }
 
 /// A reply of Satchel itself to a message queued behind a running turn, sent without waiting for that turn.

@@ -36,7 +36,11 @@ pub(super) async fn search(
 /// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of
 /// what has files again once the slowest upload must be through.
 pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, request: SendRequest) {
-    let PartState::Sent { messages: sent } = &part.state else { return };
+    let sent = match &part.state {
+        PartState::Sent { messages } => messages.as_slice(),
+        PartState::Open { message } => std::slice::from_ref(message),
+        _ => return,
+    };
     // The last attempt is the one that is known.
     let attempts = part.attempts.saturating_sub(1);
     let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(context, part, request) };

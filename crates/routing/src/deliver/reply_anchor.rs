@@ -27,7 +27,7 @@ impl ReplyAnchor {
         part: &Part,
         rule: ReplyRule,
     ) -> Result<Option<MessageRef>, LedgerError> {
-        if rule == ReplyRule::PersonMessage || part.position == 0 {
+        if rule == ReplyRule::PersonMessage || part.position == 0 || part.question.is_some() {
             return Ok(part.reply_to.clone());
         }
         let last = match &self.0 {
@@ -47,7 +47,7 @@ impl ReplyAnchor {
 
 fn last_message(part: &Part) -> Option<&MessageRef> {
     match &part.state {
-        PartState::Sent { messages } => messages.last(),
+        PartState::Sent { messages } if part.question.is_none() => messages.last(),
         _ => None,
     }
 }

@@ -1,7 +1,9 @@
 //! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
 
+mod harness;
 mod keyed_retries;
 mod lookups;
+mod questions;
 mod reply_targets;
 mod stopping;
 mod voices;
@@ -19,7 +21,7 @@ use satchel_domain::{
     PartId, PartState, Sha256, Timestamp, TurnId,
     capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
-    part::{FileForm, FileItem, Markup, PreparedVoice},
+    part::{FailureReason, FileForm, FileItem, Markup, PreparedVoice},
 };
 use satchel_ports::{
     BlobError, HolderId, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus,
@@ -29,6 +31,7 @@ use satchel_ports::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use self::harness::DeliveryHarness;
 use super::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
 use crate::tables;
 
@@ -64,6 +67,7 @@ fn part(id: u128, content: PartContent) -> Part {
         searched: false,
         labelled: false,
         labelled_sends: 0,
+        question: None,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),
@@ -85,218 +89,6 @@ fn photo(id: u128) -> FileItem {
     let file = NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(0));
     let attachment = file.numbered("console:main".parse().unwrap(), NonZeroU64::new(17).unwrap());
     FileItem { attachment, form: FileForm::Photo, caption: String::new() }
-}
-
-/// A lane with these parts and a channel that gives these answers; `log` tells what was done.
-struct DeliveryHarness {
-    parts: Vec<Part>,
-    /// The parts of the turn as its record has them.
-    known: Vec<Part>,
-    answers: Vec<Answer>,
-    probes: Vec<bool>,
-    /// What look-ups find, one after the other; nothing certain from then on.
-    lookups: Vec<LookupOutcome>,
-    /// Whether another message to the chat is in doubt as well.
-    other_doubt: bool,
-    capabilities: ChannelCapabilities,
-    /// What the channel knows of the place after its first answer, where that is something else.
-    learned: Option<ChannelCapabilities>,
-    rules: DeliveryRules,
-    speech: Option<MockSpeech>,
-    links: Option<MockFileLinks>,
-    owner_reads: bool,
-    /// Whether the first voice ends in the middle.
-    breaks_off: bool,
-    discarded: Option<PartId>,
-    stop: CancellationToken,
-    /// How each part ended.
-    ends: Arc<Mutex<Vec<PartState>>>,
-    /// How many files each send and each edit brought.
-    carried: Arc<Mutex<Vec<usize>>>,
-    /// The notices as they were written down.
-    told: Arc<Mutex<Vec<String>>>,
-}
-
-impl DeliveryHarness {
-    fn new(parts: Vec<Part>, answers: Vec<Answer>) -> Self {
-        Self {
-            known: parts.clone(),
-            parts,
-            answers,
-            probes: Vec::new(),
-            lookups: Vec::new(),
-            other_doubt: false,
-            capabilities: ChannelCapabilities {
-                idempotency: Idempotency::None,
-                look_up: LookupRule::None,
-                ..tables::telegram()
-            },
-            learned: None,
-            rules: DeliveryRules::default(),
-            speech: None,
-            links: None,
-            owner_reads: false,
-            breaks_off: false,
-            discarded: None,
-            stop: CancellationToken::new(),
-            ends: Arc::default(),
-            carried: Arc::default(),
-            told: Arc::default(),
-        }
-    }
-
-    /// Plays it, and looks at it so long after its end.
-    async fn play_longer(
-        self,
-        from: DeliveryStart,
-        longer: Duration,
-    ) -> (Vec<String>, Result<DeliverOutcome, LedgerError>) {
-        let log: Arc<Mutex<Vec<String>>> = Arc::default();
-        let note = |log: &Arc<Mutex<Vec<String>>>| {
-            let log = Arc::clone(log);
-            move |line: String| log.lock().unwrap().push(line)
-        };
-        let all = self.known;
-        let rest: Arc<Mutex<VecDeque<Part>>> = Arc::new(Mutex::new(self.parts.into()));
-
-        let mut ledger = MockLedger::default();
-        let first = Arc::clone(&rest);
-        ledger.outbox.expect_next_part().returning(move |_| Ok(first.lock().unwrap().pop_front()));
-        let (write, discarded) = (note(&log), self.discarded);
-        ledger.outbox.expect_save_part().returning(move |_, part| {
-            if discarded == Some(part.id) {
-                return Err(LedgerError::AlreadySettled(part.id));
-            }
-            let label = if part.labelled { " labelled" } else { "" };
-            let bytes = match &part.content {
-                PartContent::Voice { prepared: Some(_), .. } => " with its bytes",
-                _ => "",
-            };
-            write(format!("save {}{label}{bytes}", part.state.as_str()));
-            Ok(())
-        });
-        let (write, ends, told) = (note(&log), self.ends, self.told);
-        ledger.outbox.expect_settle_part().returning(move |_, settlement| {
-            ends.lock().unwrap().push(settlement.part.state.clone());
-            told.lock().unwrap().extend(settlement.notice.clone());
-            let children: Vec<_> = settlement
-                .children
-                .iter()
-                .map(|child| format!("{}{}", child.content.kind(), if child.failure.is_some() { "!" } else { "" }))
-                .collect();
-            let children = if children.is_empty() { String::new() } else { format!(" by {}", children.join(", ")) };
-            let notice = if settlement.notice.is_some() { " with notice" } else { "" };
-            write(format!("settle {}{children}{notice}", settlement.part.state.as_str()));
-            let next = rest.lock().unwrap().pop_front().map(sending);
-            Ok(SettleOutcome { released: next.is_none(), next })
-        });
-        ledger.archive.expect_turn().returning(move |id| {
-            let record = TurnRecord {
-                id,
-                conversation: "console:main".parse().unwrap(),
-                ending: None,
-                response: None,
-                messages: Vec::new(),
-                parts: all.clone(),
-            };
-            Ok(Some(record))
-        });
-        ledger.outbox.expect_last_sent_before().returning(|_| Ok(None));
-        let other_doubt = self.other_doubt;
-        ledger
-            .outbox
-            .expect_list_recorded_messages()
-            .returning(move |_, _, _| Ok(RecordedMessages { other_doubt, ..RecordedMessages::default() }));
-
-        let mut channel = MockChannel::new();
-        channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
-        let scripted = self.answers.len();
-        let answers = Arc::new(Mutex::new(VecDeque::from(self.answers)));
-        let (at_first, later, left) = (self.capabilities, self.learned, Arc::clone(&answers));
-        channel.expect_capabilities().returning(move |_| match &later {
-            Some(learned) if left.lock().unwrap().len() < scripted => learned.clone(),
-            _ => at_first.clone(),
-        });
-        let (write, sends) = (note(&log), Arc::clone(&answers));
-        let (carried, carried_by_edits) = (Arc::clone(&self.carried), self.carried);
-        channel.expect_send().returning(move |part| {
-            carried.lock().unwrap().push(part.content.files().len());
-            let shown = match &part.content {
-                PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
-                    text.clone()
-                }
-                other => other.kind().to_owned(),
-            };
-            let answered = part.reply_to.as_ref().map(|message| format!(" to {message}")).unwrap_or_default();
-            write(format!("send {shown}{answered}"));
-            sends.lock().unwrap().pop_front().expect("an answer is scripted")
-        });
-        let write = note(&log);
-        channel.expect_edit().returning(move |target, part| {
-            carried_by_edits.lock().unwrap().push(part.content.files().len());
-            write(format!("edit {target}"));
-            answers.lock().unwrap().pop_front().expect("an answer is scripted")
-        });
-        let write = note(&log);
-        channel.expect_delete().returning(move |_, target| {
-            write(format!("delete {target}"));
-            Ok(())
-        });
-        let (write, mut probes) = (note(&log), self.probes.into_iter());
-        channel.expect_probe().returning(move || {
-            let up = probes.next().unwrap_or(true);
-            write(format!("probe {}", if up { "ok" } else { "down" }));
-            if up { Ok(()) } else { Err(SendError::NotSent { retry_after_ms: None, reason: "down".into() }) }
-        });
-        let (write, mut lookups) = (note(&log), self.lookups.into_iter());
-        channel.expect_find_sent().returning(move |request| {
-            write(match &request.range {
-                LookupRange::After(_) => "look up".to_owned(),
-                LookupRange::Before(sent) => format!("look before {}", sent[0]),
-                LookupRange::Late(sent) => format!("look behind {}", sent[0]),
-            });
-            Ok(lookups.next().unwrap_or_else(|| LookupOutcome::uncertain("nothing is scripted")))
-        });
-        let write = note(&log);
-        channel.expect_show_activity().returning(move |_, activity| write(format!("show {activity:?}")));
-        let (write, mut breaks_off) = (note(&log), self.breaks_off);
-        let mut blobs = MockBlobs::new();
-        blobs.expect_put().returning(move |_, _, _| {
-            if std::mem::take(&mut breaks_off) {
-                write("voice breaks off".into());
-                return Err(BlobError::Source(std::io::Error::other("the cable was cut")));
-            }
-            Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "audio/ogg".into(), media: MediaInfo::default() })
-        });
-        let mut bus = MockEventBus::new();
-        bus.expect_publish().returning(|_| Ok(()));
-        let delivery = DeliveryContext {
-            outbox: Arc::new(ledger.outbox),
-            archive: Arc::new(ledger.archive),
-            clock: Arc::new(TokioClock::default()),
-            channel: Arc::new(channel),
-            blobs: Arc::new(blobs),
-            speech: self.speech.map(|speech| Arc::new(speech) as Arc<dyn satchel_ports::Speech>),
-            bus: Arc::new(bus),
-            links: self.links.map(|links| Arc::new(links) as Arc<dyn satchel_ports::FileLinks>),
-            owner_reads: self.owner_reads,
-            rules: self.rules,
-            stop: self.stop,
-        };
-        let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
-        let left = deliver(&delivery, &lease, from).await;
-        tokio::time::sleep(longer).await;
-        let log = log.lock().unwrap().clone();
-        (log, left)
-    }
-
-    async fn play(self, from: DeliveryStart) -> (Vec<String>, Result<DeliverOutcome, LedgerError>) {
-        self.play_longer(from, Duration::ZERO).await
-    }
-
-    async fn log(self) -> Vec<String> {
-        self.play(DeliveryStart::TakenOver).await.0
-    }
 }
 
 #[tokio::test(start_paused = true)]

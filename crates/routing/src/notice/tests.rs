@@ -20,6 +20,7 @@ fn part(number: u128, content: PartContent, state: PartState) -> Part {
         searched: false,
         labelled: false,
         labelled_sends: 0,
+        question: None,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),

@@ -22,8 +22,9 @@ async fn approved_tool_runs_even_after_reload() {
     }
     page.click("Allow").await;
     let turns = page.wait_for_reply(1).await;
-    assert!(turns[0].reply.contains("Wrote /shared/notes.txt"), "{}", turns[0].reply);
-    assert!(!page.is_visible(".question").await);
+    let reply = &turns[0].reply;
+    assert!(reply.contains("Wrote /shared/notes.txt") && reply.contains("Allowed by"), "{reply}");
+    assert!(!reply.contains("May I use") && !page.is_visible(".question").await, "{reply}");
     page.assert_no_page_errors().await;
 }
 

@@ -46,6 +46,7 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
         searched: false,
         labelled: false,
         labelled_sends: 0,
+        question: None,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),

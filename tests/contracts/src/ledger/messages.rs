@@ -1,14 +1,12 @@
 //! Promises about the recorded messages that a look-up of a part in doubt excludes.
 
-use satchel_domain::{
-    ConversationId, InboundMessage, MessageRef, Part, PartId, PartState, Timestamp, part::FailureReason,
-};
-use satchel_ports::ledger::{Lease, Ledger, RecordedMessages, RenameOutcome};
-use uuid::Uuid;
+use satchel_domain::{ConversationId, InboundMessage, MessageRef, Part, PartState, Timestamp, part::FailureReason};
+use satchel_ports::ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome};
 
 use super::{
-    LedgerFixture, assert_lost, completed_turn, conversation, message, receive, sent_settlement, settle, settlement,
-    text_parts,
+    LedgerFixture, completed_turn, conversation, message,
+    questions::{call, open_as, question},
+    receive, sent_settlement, settle, settlement, text_parts,
 };
 
 fn inbound_message(chat: &str, id: &str) -> InboundMessage {
@@ -41,7 +39,8 @@ fn message_id(chat: &str, id: &str) -> (ConversationId, String) {
 }
 
 /// Catches: a message of ours that is unknown, such as one of an album, of another topic, a streamed one or a question,
-/// and would be taken for the one that is looked for; a message that came later and is taken for an earlier one.
+/// and would be taken for the one that is looked for; one of ours that counts as a person's because they pressed its
+/// button; a message that came later and is taken for an earlier one.
 pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (topic_lease, topic) = start_reply(&ledger, "telegram:-1001/7", "1", &["in a topic"]).await;
@@ -53,9 +52,10 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let (streaming, turn) = receive(&ledger, &inbound_message("telegram:-1001/8", "6")).await;
     let stream = ledger.outbox.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
     ledger.outbox.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
-    let question = PartId(Uuid::now_v7());
-    ledger.outbox.begin_question(&streaming, question, turn).await.unwrap();
-    ledger.outbox.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
+    let asked = ledger.outbox.open_question(&streaming, &question(call(turn))).await.unwrap();
+    ledger.outbox.save_part(&streaming, &open_as(&asked, "10")).await.unwrap();
+    let press = InboundMessage { pressed: true, ..inbound_message("telegram:-1001/8", "12") };
+    ledger.inbox.receive(&press, ClaimMode::Never).await.unwrap();
     start_reply(&ledger, "telegram:77", "11", &["elsewhere"]).await;
 
     let recorded =
@@ -69,6 +69,7 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     ];
     let other = message_ids(&recorded.other);
     assert!(expected.iter().all(|message| other.contains(message)), "{other:?}");
+    assert!(!other.contains(&message_id("telegram:-1001/8", "12")), "the button that a person pressed is one of ours");
     let before = message_ids(&recorded.before);
     assert!(before.contains(&message_id("telegram:-1001", "4")), "{before:?}");
     assert!(!before.contains(&message_id("telegram:-1001/8", "6")) || fixture.clock().now() == before_it, "{before:?}");
@@ -109,21 +110,23 @@ pub async fn other_doubt_in_chat_is_reported(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a question of which nobody knows whether it arrived, and that is no doubt; one that did not, and is one.
-pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
+pub async fn question_is_in_doubt_until_open(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, part) = start_reply(&ledger, "telegram:5", "1", &["one"]).await;
     settle(&ledger, &lease, &sent_settlement(&part, "2")).await;
     let (lease, turn) = receive(&ledger, &inbound_message("telegram:5", "3")).await;
-    for (message, doubt) in [(None, false), (Some(MessageRef("4".into())), false)] {
-        let question = PartId(Uuid::now_v7());
-        ledger.outbox.begin_question(&lease, question, turn).await.unwrap();
-        assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
-        drop(fixture.open().await);
-        ledger.outbox.settle_question(question, message).await.unwrap();
-        assert_eq!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, doubt);
-    }
-    let stale = Lease { token: lease.token - 1, ..lease };
-    assert_lost(ledger.outbox.begin_question(&stale, PartId(Uuid::now_v7()), turn).await, "begin_question");
+    let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
+    drop(fixture.open().await);
+    ledger.outbox.save_part(&lease, &open_as(&asked, "4")).await.unwrap();
+    assert!(!recorded_messages(&ledger, "telegram:5", &part).await.other_doubt);
+
+    let (lease, turn) = receive(&ledger, &inbound_message("telegram:5/7", "5")).await;
+    let labelled = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    ledger.outbox.save_part(&lease, &Part { labelled: true, ..open_as(&labelled, "6") }).await.unwrap();
+    assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "an earlier attempt may have arrived");
+    ledger.outbox.close_question(&lease, call(turn), "Allowed").await.unwrap();
+    assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "however it was closed");
 }
 
 /// Catches: a number of the old name by which a look-up under the new one begins, or that it passes over.
@@ -133,9 +136,8 @@ pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFix
     let (lease, part) = start_reply(&ledger, old, "70", &["one"]).await;
     settle(&ledger, &lease, &sent_settlement(&part, "71")).await;
     let (lease, turn) = receive(&ledger, &inbound_message(old, "72")).await;
-    let question = PartId(Uuid::now_v7());
-    ledger.outbox.begin_question(&lease, question, turn).await.unwrap();
-    ledger.outbox.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
+    let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    ledger.outbox.save_part(&lease, &open_as(&asked, "73")).await.unwrap();
     let renamed = ledger.inbox.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
     assert_eq!(renamed, RenameOutcome::Renamed);
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;

@@ -132,9 +132,17 @@ macro_rules! outbox_contract {
             streams::first_part_edits_streamed_message
             streams::streamed_message_stays_in_doubt
             streams::lost_streamed_message_is_resent
+            questions::question_is_asked_once
+            questions::failed_question_is_asked_again
+            questions::decision_closes_its_question
+            questions::question_under_way_is_closed_once_open
+            questions::outcome_closes_questions_of_its_call
+            questions::end_of_turn_closes_its_questions
+            questions::parts_stand_behind_closed_questions
+            questions::renamed_conversation_asks_again
             messages::own_messages_of_chat_are_listed
             messages::other_doubt_in_chat_is_reported
-            messages::question_is_in_doubt_until_settled
+            messages::question_is_in_doubt_until_open
         }
     };
 }

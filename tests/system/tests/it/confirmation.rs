@@ -69,21 +69,28 @@ async fn only_requester_or_owner_approves_tool_once() {
 async fn pending_call_awaits_decision_after_kill() {
     let mut harness = PairingHarness::start(ANN, SETTINGS).await;
     harness.telegram.person_says(ANN, ANN, "write notes.txt: buy milk");
-    let (asked, _) = harness.wait_for_message(ANN, 0).await;
+    let (asked, question) = harness.wait_for_message(ANN, 0).await;
     assert!(asked.starts_with("May I use file_write?"), "{asked}");
     for kills in 1..=2 {
         harness.restart_after_kill().await;
-        let (again, _) = harness.wait_for_message(ANN, kills).await;
-        assert_eq!(again, asked, "the same question, under the same code");
+        // The resumed turn explains it.
+        harness.telegram.person_says(ANN, ANN, "/allow");
+        let explanations = |transcript: &satchel_fake_telegram::TelegramTranscript| {
+            transcript.texts(ANN).iter().filter(|text| text.contains("answer with /allow CODE or")).count()
+        };
+        let explained = harness.telegram.wait_until(|transcript| explanations(transcript) == kills).await;
+        assert!(explained.is_ok(), "{}", harness.telegram.transcript());
         assert!(
             !harness.has_file("notes.txt") && harness.telegram.transcript().files(ANN).is_empty(),
             "nobody allowed it"
         );
     }
-    let (_, question) = harness.wait_for_message(ANN, 2).await;
     harness.telegram.person_presses(ANN, question, "Allow");
     let done = harness.telegram.wait_until(|transcript| transcript.files(ANN).len() == 1).await;
-    assert!(done.is_ok() && harness.has_file("notes.txt"), "{}", harness.telegram.transcript());
+    let transcript = harness.telegram.transcript();
+    assert!(done.is_ok() && harness.has_file("notes.txt"), "{transcript}");
+    let questions = transcript.texts(ANN).iter().filter(|text| text.contains("file_write")).count();
+    assert_eq!(questions, 1, "it was asked once:\n{transcript}");
 }
 
 /// The question stays open until it is answered, so the explanation must not wait behind it.

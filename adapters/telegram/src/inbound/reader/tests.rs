@@ -501,7 +501,7 @@ fn a_pressed_button_says_its_command() {
     assert_eq!((query.as_str(), said.key.as_str(), said.text.as_str()), ("777", "callback:777", "/allow A1"));
     assert_eq!(said.conversation.to_string(), "telegram:-100123/5");
     assert_eq!((said.sender.clone(), said.group), (Sender::new("43", "Bob"), true));
-    assert_eq!(said.message, Some(MessageRef("20".into())));
+    assert_eq!((said.message.clone(), said.pressed), (Some(MessageRef("20".into())), true));
 
     let too_old = json!({ "message_id": 20, "date": 0, "chat": private() });
     assert!(matches!(

@@ -47,6 +47,7 @@ fn part(content: PartContent, state: PartState) -> Part {
         searched: false,
         labelled: true,
         labelled_sends: 1,
+        question: None,
         target: None,
         reply_to: None,
         created_at: Timestamp(1_700_000_000_000),

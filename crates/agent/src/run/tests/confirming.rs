@@ -6,7 +6,10 @@ use std::{
 };
 
 use satchel_domain::{InboxId, Sender, ToolOutcome};
-use satchel_ports::{SafetyTier, ledger::JournalEntry};
+use satchel_ports::{
+    SafetyTier,
+    ledger::{JournalEntry, NewQuestion},
+};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
@@ -45,10 +48,8 @@ async fn decision_is_recorded_before_call_runs() {
     presses(&mut stage, 5, "allow", "owner");
     let played = stage.play().await;
     let asked = format!("ask May I use `vault`? /allow {}", confirmation_code(&recorded("vault", 0)));
-    let mut log = played.log.clone();
-    log.retain(|line| line != "edit q: Allowed by `owner`: `vault`");
-    assert_eq!(log, ["journal message", &asked, "journal message", "journal outcome 0", "complete done"]);
-    assert_eq!(played.log.len(), log.len() + 1, "the question says how it ended, and nobody waits for that");
+    let decided = "journal decision Allowed by `owner`: `vault`";
+    assert_eq!(played.log, ["journal message", &asked, decided, "journal outcome 0", "complete done"]);
     assert_eq!((opened.count(), played.answers(1)), (1, vec!["the secret".to_owned()]));
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(95))], "the word is consumed");
 }
@@ -74,14 +75,14 @@ async fn foreign_button_and_silence_both_refuse_call() {
     assert!(played.answers(1)[0].contains("nobody allowed this call within 10 min"), "{:?}", played.answers(1));
     assert!(decided(&played).is_empty() && played.completed.steered.is_empty());
     assert!(
-        played.log.contains(&"edit q: No answer in time, so I did not do it: `vault`".to_owned()),
+        played.log.contains(&"close No answer in time, so I did not do it: `vault`".to_owned()),
         "{:?}",
         played.log
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn crash_reposts_only_open_questions() {
+async fn crash_asks_again_only_for_open_decisions() {
     let model = || JournalEntry::Model {
         steered: vec![],
         text: String::new(),
@@ -143,13 +144,20 @@ async fn privileged_tools_are_disabled_in_groups_without_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unsent_question_is_retried_until_posted() {
+async fn time_to_answer_starts_when_question_stands() {
     let (mut stage, opened) = stage_with_vault();
-    stage.busy = 3;
-    presses(&mut stage, 200, "allow", "owner");
+    stage.busy = Duration::from_secs(9 * 60);
+    presses(&mut stage, 18 * 60, "allow", "owner");
     let played = stage.play().await;
-    assert_eq!(opened.count(), 1);
-    assert_eq!(played.log.iter().filter(|line| line.starts_with("ask")).count(), 4, "{:?}", played.log);
+    assert_eq!((opened.count(), played.questions.len()), (1, 1));
+
+    let (mut stage, opened) = stage_with_vault();
+    stage.busy = Duration::from_secs(11 * 60);
+    let played = stage.play().await;
+    let answers = played.answers(1);
+    assert!(answers[0].contains("the question could not be shown (too many requests)"), "{answers:?}");
+    let closed = "close I couldn't ask, so I did not do it: `vault`".to_owned();
+    assert!(opened.count() == 0 && played.log.contains(&closed), "{:?}", played.log);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,25 +198,29 @@ async fn question_in_script_expires_with_the_script() {
     assert!(begun.elapsed() < Duration::from_secs(200), "{:?}", begun.elapsed());
     let answers = played.answers(1);
     assert_eq!(answers[0].matches("nobody allowed this call within 2 min").count(), 2, "{answers:?}");
-    assert_eq!(played.questions.iter().filter(|text| text.contains("within 2 min I won't do it")).count(), 2);
+    let is_short = |question: &&NewQuestion| question.text.contains("within 2 min I won't do it");
+    assert_eq!(played.questions.iter().filter(is_short).count(), 2);
     assert_eq!(opened.count(), 0);
-    assert_eq!(played.log.iter().filter(|line| line.starts_with("edit q: No answer in time")).count(), 2);
+    assert_eq!(played.log.iter().filter(|line| line.starts_with("close No answer in time")).count(), 2);
 }
 
-/// The attack: a deadline that drops a call in the middle of its question.
+/// The attack: a deadline that drops a call in the middle of its question. The ledger closes it with the outcome, or the
+/// end of the turn.
 #[tokio::test(start_paused = true)]
-async fn cancelled_calls_question_loses_its_buttons() {
+async fn cancelled_calls_question_is_left_to_the_ledger() {
     let (stage, _) = stage_with_a_script(Duration::from_secs(3_000), Duration::from_secs(20));
     let played = stage.play().await;
     assert_eq!(played.answers(1), ["cut offcut off"]);
-    let closed =
-        |played: &Played| played.log.iter().filter(|line| *line == "edit q: No longer needed: `vault`").count();
-    assert_eq!(closed(&played), 2, "{:?}", played.log);
+    let left = |played: &Played| {
+        assert!(!played.log.iter().any(|line| line.starts_with("close")), "{:?}", played.log);
+        played.questions.iter().filter(|question| question.unanswered == "No longer needed: `vault`").count()
+    };
+    assert_eq!(left(&played), 2);
 
     let (mut stage, opened) = stage_with_vault();
     stage.arrives_after(Duration::from_secs(5), waiting(91, "/stop"));
     let played = stage.play().await;
-    assert_eq!((closed(&played), opened.count()), (1, 0), "{:?}", played.log);
+    assert_eq!((left(&played), opened.count()), (1, 0));
 }
 
 /// Takes up a turn that a dead process had left with this journal, of whose call each press tells. Returns how it was
@@ -249,7 +261,8 @@ async fn a_pending_call_runs_only_once_allowed() {
     for tier in [SafetyTier::Privileged, SafetyTier::SideEffecting, SafetyTier::ReadOnly] {
         let (played, runs) = resumed(tier, vec![pending()], Some(45)).await;
         let at = |wanted: &str| played.log.iter().position(|line| line == wanted);
-        let order = [at(&question), at("journal message"), at("journal outcome 0")];
+        let decided = "journal decision Allowed by `owner`: `vault`";
+        let order = [at(&question), at(decided), at("journal outcome 0")];
         assert!(order[0].is_some() && order.is_sorted(), "{tier:?}: {:?}", played.log);
         assert!(matches!(runs.as_slice(), [after] if *after >= Duration::from_secs(45)), "{tier:?}: {runs:?}");
         assert_eq!(played.answers(0), ["the secret"]);

@@ -13,8 +13,8 @@ use std::{
 
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, HistoryMessage, InboundMessage,
-    InboxId, MediaInfo, MessageRef, OutcomeFile, PartContent, Sender, Sha256, TaskRequest, Timestamp, ToolOutcome,
-    TurnId, Visibility, delivery::SendError,
+    InboxId, MediaInfo, MessageRef, OutcomeFile, Part, PartContent, PartId, PartState, Sender, Sha256, TaskRequest,
+    Timestamp, ToolOutcome, TurnId, Visibility, part::CallQuestion,
 };
 use satchel_ports::{
     DocumentReader, FileChange, HolderId, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
@@ -22,8 +22,8 @@ use satchel_ports::{
     ToolContext, ToolError, ToolSpec,
     language_model::{InputSupport, ModelToolCall},
     ledger::{
-        AttachmentKey, CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests,
-        ToolDecision,
+        AttachmentKey, CallDecision, CompletedTurn, JournalEntry, NewQuestion, QueuedMessage, QueuedTurn,
+        SteeringMessage, SteeringRequests, ToolDecision,
     },
 };
 use satchel_routing::tables;
@@ -140,6 +140,29 @@ pub(super) fn text_of(message: &ModelMessage) -> String {
     }
 }
 
+/// The part of the nth question.
+fn question_part(lease: &Lease, question: &NewQuestion, number: usize) -> Part {
+    let NewQuestion { call, text, buttons, unanswered } = question.clone();
+    Part {
+        id: PartId(Uuid::from_u128(u128::try_from(number).unwrap())),
+        conversation: lease.conversation.clone(),
+        turn: call.turn,
+        position: 0,
+        content: PartContent::Question { text, buttons },
+        state: PartState::Sending,
+        attempts: 1,
+        first_attempt_at: Some(Timestamp(0)),
+        streamed: false,
+        searched: false,
+        labelled: false,
+        labelled_sends: 0,
+        target: None,
+        reply_to: None,
+        question: Some(CallQuestion { call, unanswered, closing: None }),
+        created_at: Timestamp(0),
+    }
+}
+
 /// The agent knows commands only through the function that it is given; this one is as simple as can be.
 fn steer(waiting: &[QueuedMessage]) -> SteeringRequests {
     let stop = waiting.iter().find(|queued| queued.message.text == "/stop").map(|queued| queued.id);
@@ -178,8 +201,8 @@ pub(super) struct Stage {
     /// The agents that chats have without anybody choosing them.
     pub(super) chats: HashMap<ConversationId, String>,
     pub(super) silent: bool,
-    /// How often the platform has too much to do to take a question.
-    pub(super) busy: u32,
+    /// For how long the platform takes no question.
+    pub(super) busy: Duration,
     pub(super) settings: AgentSettings,
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
@@ -204,8 +227,8 @@ pub(super) struct Played {
     pub(super) log: Vec<String>,
     pub(super) journal: Vec<JournalEntry>,
     pub(super) requests: Vec<ModelRequest>,
-    /// The questions that were put, whole.
-    pub(super) questions: Vec<String>,
+    /// The questions that were opened.
+    pub(super) questions: Vec<NewQuestion>,
     pub(super) completed: CompletedTurn,
     /// The changes that were recorded with each outcome.
     pub(super) changes: Vec<RecordedChanges>,
@@ -239,7 +262,7 @@ impl Stage {
             other_agents: Vec::new(),
             chats: HashMap::new(),
             silent: false,
-            busy: 0,
+            busy: Duration::ZERO,
             settings: AgentSettings::default(),
             made: Vec::new(),
             known_files: Vec::new(),
@@ -285,8 +308,31 @@ impl Stage {
         let start = tokio::time::Instant::now();
 
         let mut ledger = MockLedger::default();
-        ledger.outbox.expect_begin_question().returning(|_, _, _| Ok(()));
-        ledger.outbox.expect_settle_question().returning(|_, _| Ok(()));
+        let questions: Arc<Mutex<Vec<NewQuestion>>> = Arc::default();
+        let (lines, asked) = (Arc::clone(&log), Arc::clone(&questions));
+        ledger.outbox.expect_open_question().returning(move |lease, question| {
+            let mut asked = asked.lock().unwrap();
+            let (text, command) = (question.text.lines().next().unwrap(), &question.buttons[0].command);
+            lines.lock().unwrap().push(format!("ask {text} {command}"));
+            asked.push(question.clone());
+            Ok(question_part(lease, question, asked.len()))
+        });
+        let (asked, busy) = (Arc::clone(&questions), self.busy);
+        ledger.archive.expect_parts().returning(move |query| {
+            let index = query.part.expect("one is asked for").0.as_u128() - 1;
+            let question = asked.lock().unwrap()[usize::try_from(index).unwrap()].clone();
+            let lease =
+                Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
+            let part = question_part(&lease, &question, usize::try_from(index).unwrap() + 1);
+            let open = PartState::Open { message: MessageRef("q".into()) };
+            let waiting = PartState::Waiting { until: Timestamp(0), reason: "too many requests".into() };
+            Ok(vec![Part { state: if start.elapsed() < busy { waiting } else { open }, ..part }])
+        });
+        let lines = Arc::clone(&log);
+        ledger.outbox.expect_close_question().returning(move |_, _, text| {
+            lines.lock().unwrap().push(format!("close {text}"));
+            Ok(())
+        });
         let history = self.history;
         ledger.archive.expect_history().returning(move |_, _| Ok(history.clone()));
         let made = self.made;
@@ -305,6 +351,13 @@ impl Stage {
         ledger.turns.expect_journal_message().returning(move |_, _, entry| {
             lines.lock().unwrap().push("journal message".into());
             entries.lock().unwrap().push(entry.clone());
+            Ok(())
+        });
+        let (lines, entries) = (Arc::clone(&log), Arc::clone(&journal));
+        ledger.turns.expect_journal_decision().returning(move |_, decision| {
+            let CallDecision { call, allowed, message, closing } = decision.clone();
+            lines.lock().unwrap().push(format!("journal decision {closing}"));
+            entries.lock().unwrap().push(JournalEntry::Decided { ordinal: call.ordinal, allowed, message });
             Ok(())
         });
         let changes = Arc::<Mutex<Vec<RecordedChanges>>>::default();
@@ -345,26 +398,9 @@ impl Stage {
         channel.expect_name().returning(|| ChannelName::new("console").unwrap());
         channel.expect_capabilities().returning(|_| tables::console());
         channel.expect_show_activity().returning(|_, _| ());
-        let (lines, busy) = (Arc::clone(&log), AtomicU32::new(self.busy));
-        let questions: Arc<Mutex<Vec<String>>> = Arc::default();
-        let put = Arc::clone(&questions);
-        channel.expect_send().returning(move |part| {
-            let PartContent::Question { text, buttons } = &part.content else { panic!("only questions are sent") };
-            lines.lock().unwrap().push(format!("ask {} {}", text.lines().next().unwrap(), buttons[0].command));
-            put.lock().unwrap().push(text.clone());
-            if busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
-                return Err(SendError::NotSent { retry_after_ms: Some(30_000), reason: "too many requests".into() });
-            }
-            Ok(vec![MessageRef("q".into())])
-        });
-        let lines = Arc::clone(&log);
-        channel.expect_edit().returning(move |message, part| {
-            let PartContent::Text { text, .. } = &part.content else { panic!("a question ends as a text") };
-            lines.lock().unwrap().push(format!("edit {message}: {text}"));
-            Ok(vec![message.clone()])
-        });
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
+        bus.expect_subscribe().returning(|| Ok(Box::pin(futures::stream::pending())));
 
         let services = AgentServices {
             turns: Arc::new(ledger.turns),

@@ -69,6 +69,7 @@ pub(super) fn part() -> Part {
         searched: false,
         labelled: false,
         labelled_sends: 0,
+        question: None,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),

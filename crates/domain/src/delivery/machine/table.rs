@@ -7,10 +7,10 @@ use std::{collections::BTreeSet, fmt::Write, num::NonZeroU64};
 
 use super::{super::tests::part, tests::capabilities, *};
 use crate::{
-    AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Sha256, StoredBlob,
+    AttachmentId, AttachmentSource, CallId, Filename, MediaInfo, NewAttachment, Sha256, StoredBlob,
     capabilities::LookupRule,
     delivery::OnDoubt,
-    part::{FileForm, FileItem, Markup},
+    part::{CallQuestion, FileForm, FileItem, Markup},
 };
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/delivery.md");
@@ -123,6 +123,20 @@ fn with_file() -> PartContent {
     PartContent::Text { text: "hello".to_owned(), markup: Markup::Rich, files: vec![file] }
 }
 
+fn question(part: &mut Part) {
+    let call = CallId { turn: part.turn, ordinal: 0 };
+    part.content = PartContent::Question { text: "May I?".to_owned(), buttons: Vec::new() };
+    part.question = Some(CallQuestion { call, unanswered: "No longer needed".to_owned(), closing: None });
+}
+
+/// A question that was closed before it was known to stand.
+fn closed_question(part: &mut Part) {
+    question(part);
+    if let Some(question) = &mut part.question {
+        question.closing = Some("Allowed".to_owned());
+    }
+}
+
 fn voice() -> PartContent {
     PartContent::Voice { text: "hello".into(), in_text: false, prepared: None, as_file: false, caption: String::new() }
 }
@@ -149,6 +163,7 @@ fn describe(delivery: &Delivery, plan: &DeliveryPlan, now: Timestamp) -> String 
     }
     words.push(' ');
     words.push_str(&match continuation {
+        Continuation::Rest => "rest".to_owned(),
         Continuation::Settle => "settle".to_owned(),
         Continuation::Replace(children) => format!("settle with {} in its place", children.len()),
         Continuation::Perform(action) => describe_action(delivery, action, now),
@@ -185,6 +200,7 @@ fn failure(reason: &FailureReason) -> &'static str {
         FailureReason::SynthesisFailed { .. } => "not spoken",
         FailureReason::Unreadable { .. } => "unreadable",
         FailureReason::Discarded => "discarded",
+        FailureReason::NotNeeded => "not needed",
     }
 }
 
@@ -204,9 +220,10 @@ fn state_number(state: &PartState) -> usize {
         PartState::Sending => 1,
         PartState::Waiting { .. } => 2,
         PartState::InDoubt { .. } => 3,
-        PartState::Sent { .. } => 4,
-        PartState::Failed { .. } => 5,
-        PartState::Replaced { .. } => 6,
+        PartState::Open { .. } => 4,
+        PartState::Sent { .. } => 5,
+        PartState::Failed { .. } => 6,
+        PartState::Replaced { .. } => 7,
     }
 }
 
@@ -249,11 +266,20 @@ fn states() -> String {
         Case::new("sending", PartState::Sending),
         Case::new("waiting", PartState::Waiting { until: later, reason: "429".to_owned() }),
         Case::new("in doubt", PartState::InDoubt { until: later, reason: "reset".to_owned() }),
+        Case::new("pending, a question that was closed", PartState::Pending).with(never_started).with(closed_question),
+        Case::new("waiting, a question that was closed", PartState::Waiting { until: later, reason: "429".to_owned() })
+            .with(closed_question),
+        Case::new(
+            "in doubt, a question that was closed",
+            PartState::InDoubt { until: later, reason: "reset".to_owned() },
+        )
+        .with(closed_question),
+        Case::new("open, a question", PartState::Open { message: MessageRef("m0".into()) }).with(question),
         Case::new("sent", PartState::Sent { messages: Vec::new() }),
         Case::new("failed", PartState::Failed { reason: FailureReason::Discarded }),
         Case::new("replaced", PartState::Replaced { by: Vec::new() }),
     ];
-    assert_complete(cases.iter().map(|case| state_number(&case.part.state)), 7);
+    assert_complete(cases.iter().map(|case| state_number(&case.part.state)), 8);
     let columns = ["taken up by who started it", "taken up by another", "its time has come", "too old"];
     table(
         "state",
@@ -288,7 +314,14 @@ fn answers() -> String {
         (sending("send after a certain absence").with(|part| part.searched = true), Attempt::Plain),
         (sending("send with a label").with(|part| (part.labelled, part.labelled_sends) = (true, 1)), Attempt::Plain),
         (sending("edit of a streamed message").with(streamed).with(known), Attempt::Plain),
+        (sending("first send of a question").with(question), Attempt::Plain),
+        (
+            sending("send of a question after a certain absence").with(question).with(|part| part.searched = true),
+            Attempt::Plain,
+        ),
+        (sending("edit that closes a question").with(question).with(known), Attempt::Plain),
         (doubtful("retry under the key").on(KEY, LookupRule::None), Attempt::Retry),
+        (doubtful("retry of a question under the key").on(KEY, LookupRule::None).with(question), Attempt::Retry),
         (doubtful("retry of a streamed reply under the key").on(KEY, LookupRule::None).with(streamed), Attempt::Retry),
         (
             doubtful("retry of the text alone").on(KEY, LookupRule::None).with(|part| part.content = with_file()),
@@ -402,6 +435,9 @@ fn doubts() -> String {
         doubtful("no key, nothing to look up, sent with a label").with(labelled),
         doubtful("no key, nothing to look up, three labelled sends").with(exhausted),
         held(doubtful("no key, nothing to look up, doubt is held")),
+        rename(ids().with(question), "a question, ids can be looked up"),
+        rename(ids().with(closed_question), "a question that was closed, ids can be looked up"),
+        doubtful("a question that was closed, no key, nothing to look up").with(closed_question),
         doubtful("an edit").with(|part| part.target = Some(MessageRef("m0".into()))),
     ];
     let found = |found| DeliveryEvent::SearchEnded(Ok(found));

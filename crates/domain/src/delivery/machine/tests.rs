@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::{
+    CallId,
     capabilities::{CaptionRule, GroupingRule, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule},
     delivery::{
         OnDoubt,
         tests::{RULES, part},
     },
+    part::CallQuestion,
 };
 
 /// How many random sequences are tried.
@@ -24,9 +26,11 @@ const LOST: &str = "it is reported as sent and nobody can read it";
 const OTHER_MESSAGE: &str = "it is reported as sent by another message";
 const LATE: &str = "it settled too late";
 const UNCOMMITTED: &str = "a call without its commit";
+const UNCLOSED: &str = "a question is reported as closed and keeps its buttons";
+const NEVER_SETTLED: &str = "it never settles";
 
 /// A mistake between the machine and the simulation, with the promise that it breaks.
-const MISTAKES: [(Mistake, &str); 11] = [
+const MISTAKES: [(Mistake, &str); 13] = [
     (Mistake::SaveIsSkipped, UNCOMMITTED),
     (Mistake::RestartForgetsDoubt, TWICE),
     (Mistake::LabelIsMissing, TWICE),
@@ -38,6 +42,8 @@ const MISTAKES: [(Mistake, &str); 11] = [
     (Mistake::AnswerIsNotStored, NEEDLESS),
     (Mistake::PartialMessageIsLeft, LOST),
     (Mistake::OtherMessageIsRecorded, OTHER_MESSAGE),
+    (Mistake::OpenQuestionIsSettled, UNCLOSED),
+    (Mistake::ClosingIsOverwritten, NEVER_SETTLED),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +70,10 @@ enum Mistake {
     PartialMessageIsLeft,
     /// A search answers with a message of somebody else.
     OtherMessageIsRecorded,
+    /// A question that stands counts as delivered.
+    OpenQuestionIsSettled,
+    /// A question that was closed while it was under way is stored as open.
+    ClosingIsOverwritten,
 }
 
 /// Numbers that follow from a seed (`SplitMix64`).
@@ -94,6 +104,8 @@ struct Arrival {
     labelled: bool,
     /// Whether it shows the whole part, not the beginning that was streamed.
     whole: bool,
+    /// Whether it was edited.
+    edited: bool,
 }
 
 /// What is true, whether or not a process knows it.
@@ -140,9 +152,10 @@ impl World {
             mistake,
             chance,
         };
-        match world.chance.below(4) {
+        match world.chance.below(5) {
             0 => world.stream_before(),
             1 => world.show_before(),
+            2 => world.stored.question = Some(question(&world.stored)),
             _ => {}
         }
         world
@@ -165,9 +178,13 @@ impl World {
         self.stored = Part { streamed: true, target: Some(self.arrivals[0].id.clone()), ..pending() };
     }
 
+    fn is_open(&self) -> bool {
+        matches!(self.stored.state, PartState::Open { .. })
+    }
+
     fn arrive(&mut self, key: u64, labelled: bool, whole: bool) -> MessageRef {
         let id = MessageRef(format!("m{}", self.arrivals.len()));
-        self.arrivals.push(Arrival { id: id.clone(), key, at: self.now, labelled, whole });
+        self.arrivals.push(Arrival { id: id.clone(), key, at: self.now, labelled, whole, edited: false });
         id
     }
 
@@ -213,7 +230,8 @@ impl World {
 
     fn take_effect(&mut self, part: &Part, attempt: Attempt) -> MessageRef {
         if let Some(target) = &part.target {
-            self.arrivals.iter_mut().filter(|arrival| arrival.id == *target).for_each(|arrival| arrival.whole = true);
+            let edited = self.arrivals.iter_mut().filter(|arrival| arrival.id == *target);
+            edited.for_each(|arrival| (arrival.whole, arrival.edited) = (true, true));
             return target.clone();
         }
         let changes_key = attempt == Attempt::Retry && self.makes(Mistake::KeyChanges);
@@ -266,8 +284,14 @@ impl World {
         }
     }
 
+    /// As the ledger does: a question that was closed meanwhile is stored as the edit that closes it.
     fn store(&mut self, part: &Part) {
+        let closed = self.stored.question.take().filter(|_| !self.makes(Mistake::ClosingIsOverwritten));
         self.stored = part.clone();
+        if let (Some(stored), Some(closed)) = (&mut self.stored.question, closed) {
+            *stored = closed;
+            self.stored.turn_into_closing_edit();
+        }
         if self.makes(Mistake::LabelsAreNotCounted) {
             self.stored.labelled_sends = 0;
         }
@@ -298,7 +322,8 @@ impl World {
             DeliveryAction::Sleep(until) => {
                 let longer = if self.makes(Mistake::WaitsAreTooLong) { RULES.max_age / 2 } else { Duration::ZERO };
                 self.now = self.now.max(until).saturating_add(longer);
-                DeliveryEvent::TimeReached
+                let closing = self.stored.question.as_ref().and_then(|question| question.closing.clone());
+                closing.map_or(DeliveryEvent::TimeReached, DeliveryEvent::QuestionClosed)
             }
             DeliveryAction::Prepare => return Err("a text needs no preparation"),
         })
@@ -310,11 +335,19 @@ impl World {
         for _ in 0..2_000 {
             match self.step(&mut delivery, plan)? {
                 Some(next) => plan = next,
+                None if self.makes(Mistake::ClosingIsOverwritten) && self.is_open() => {
+                    (delivery, plan) = self.resume();
+                }
+                None if self.is_open() => {
+                    // Nobody answers, and the turn comes to its end.
+                    self.stored.close_question(None);
+                    (delivery, plan) = self.resume();
+                }
                 None if self.stored.state.is_settled() => return self.check_promises(),
                 None => (delivery, plan) = self.resume(),
             }
         }
-        Err("it never settles")
+        Err(NEVER_SETTLED)
     }
 
     /// Follows one plan; `None` if the process died or the part is settled.
@@ -330,6 +363,21 @@ impl World {
             return Ok(None);
         }
         self.now = self.now.saturating_add(Duration::from_millis(25));
+        // The person decides while it is under way, or the call ends.
+        if self.stored.question.is_some() && self.chance.one_in(6) {
+            self.stored.close_question(Some("Allowed".to_owned()));
+            if self.stored.state.is_settled() {
+                return Ok(None);
+            }
+        }
+        if continuation == Continuation::Rest && self.makes(Mistake::OpenQuestionIsSettled) {
+            let messages = self.last_message();
+            self.settle(&Part { state: PartState::Sent { messages }, ..delivery.part().clone() });
+            return Ok(None);
+        }
+        if continuation == Continuation::Rest {
+            return Ok(None);
+        }
         let Continuation::Perform(action) = continuation else {
             self.settle(delivery.part());
             return Ok(None);
@@ -372,6 +420,8 @@ impl World {
                 PartState::Failed { reason } if !matches!(reason, FailureReason::MayHaveArrived { .. })
             );
         let is_readable = self.arrivals.iter().any(|arrival| arrival.whole);
+        let is_closed =
+            |message: &MessageRef| self.arrivals.iter().any(|arrival| arrival.id == *message && arrival.edited);
         let is_ours = |message: &MessageRef| self.arrivals.iter().any(|arrival| arrival.id == *message);
         let sent = match &self.stored.state {
             PartState::Sent { messages } => Some(messages),
@@ -387,6 +437,7 @@ impl World {
             (has_failed_for_certain && is_readable, NOT_FAILED),
             (sent.is_some() && !is_readable, LOST),
             (sent.is_some_and(|messages| !messages.iter().all(is_ours)), OTHER_MESSAGE),
+            (self.stored.question.is_some() && sent.is_some_and(|messages| !messages.iter().all(is_closed)), UNCLOSED),
             (self.now > latest, LATE),
         ];
         promises.into_iter().find(|(is_broken, _)| *is_broken).map_or(Ok(()), |(_, promise)| Err(promise))
@@ -410,6 +461,11 @@ pub(super) fn capabilities(idempotency: Idempotency, look_up: LookupRule) -> Cha
         stream: StreamRule::None,
         rate_limits: None,
     }
+}
+
+fn question(part: &Part) -> CallQuestion {
+    let call = CallId { turn: part.turn, ordinal: 0 };
+    CallQuestion { call, unanswered: "No longer needed".to_owned(), closing: None }
 }
 
 /// A part that was never started.

@@ -223,24 +223,15 @@ impl Scenario for ShortScenario {
         let expected_items: Vec<VisibleItem> =
             undisturbed_reply.visible(undisturbed_conversation).flat_map(visible_items).collect();
         matrix_report.check_messages(&reply, conversation, &expected_items);
-        // A question that nobody knows to have arrived is put once more.
-        let is_confirmed = self.kind == ShortScenarioKind::Confirmed;
-        let max_call_messages = usize::from(is_confirmed) + 2 * outcome.deaths;
-        if call_messages.len() > max_call_messages {
+        // However often its process died, a question is asked once.
+        let questions = usize::from(self.kind == ShortScenarioKind::Confirmed);
+        let is_closed = |message: &TranscriptMessage| message.contents.text.contains("Allowed by");
+        if call_messages.len() != questions || !call_messages.iter().all(is_closed) {
             matrix_report
                 .other_problems
-                .push(format!("{} messages are about the call instead of {max_call_messages}", call_messages.len()));
+                .push(format!("instead of {questions} closed questions there are {call_messages:#?}"));
         }
-        // A question that a dead process has put and not recorded stays open, and leaves it open which message arrived: that
-        // question, or what is looked for. For each of them one message has a label, about the call or the reply.
-        let labelled = call_messages.iter().filter(|message| message.is_labelled()).count() + matrix_report.labels;
-        let open_questions = call_messages.iter().filter(|message| message.contents.text.contains("May I use")).count();
-        matrix_report.labels = labelled.saturating_sub(open_questions);
-        if labelled > outcome.deaths {
-            matrix_report
-                .other_problems
-                .push(format!("{labelled} messages are labelled after {} deaths", outcome.deaths));
-        }
+        matrix_report.labels += call_messages.iter().filter(|message| message.is_labelled()).count();
         if self.kind == ShortScenarioKind::Arrivals
             && !outcome.transcript.visible_texts(conversation).iter().any(|text| text.contains(OVERSIZED_FILE))
         {
@@ -300,8 +291,7 @@ fn names_script_file(message: &HistoryMessage) -> bool {
     }
 }
 
-/// The messages that are a question about a call, or what became of it, and the transcript without them. A question
-/// that a dead process has asked may stay open, and a press that came twice is answered.
+/// The messages that are a question about a call, or what became of it, and the transcript without them.
 fn split_call_messages(transcript: &Transcript) -> (Vec<TranscriptMessage>, Transcript) {
     let is_call_message = |message: &TranscriptMessage| {
         let text = message.contents.text.trim_start();

@@ -65,7 +65,7 @@ const EXEMPT_VERBS: [(&str, &str); 28] = [
     ("ledger.issue_pairing_code", "only where strangers are turned away"),
     ("ledger.is_approved", "only where strangers are turned away"),
     ("ledger.decide_pairing", "only where strangers are turned away"),
-    ("ledger.parts", "only `/outbox`, the page and operators ask"),
+    ("ledger.close_question", "only where nobody answers, or the question can't be shown"),
     ("ledger.list_pairings", "only owners and operators ask"),
     ("ledger.list_people", "only owners and operators ask"),
     ("ledger.ping", "only the page's `/readyz` asks"),
@@ -108,9 +108,10 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
         ShortScenarioKind::Moved => &["ledger.rename_conversation"],
         ShortScenarioKind::Confirmed => &[
             "channel.edit",
-            "ledger.begin_question",
+            "ledger.journal_decision",
             "ledger.journal_message",
-            "ledger.settle_question",
+            "ledger.open_question",
+            "ledger.parts",
             "ledger.list_queued_behind",
         ],
         ShortScenarioKind::Task => &[

@@ -1,0 +1,97 @@
+//! A database of the version before: converted at the first start, with a copy that stays as it was.
+
+use std::{os::unix::fs::PermissionsExt, sync::Arc};
+
+use satchel_domain::{ChannelName, MessageRef, PartContent, PartState, Timestamp, TurnId, part::FailureReason};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::ledger::{Archive, Leases, Outbox};
+use sqlx::{Connection, sqlite::SqliteConnectOptions};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::{Settings, SqliteLedger};
+
+/// The version before questions became parts.
+const BEFORE: i64 = 10;
+
+const TURN: Uuid = Uuid::from_u128(1);
+
+async fn connect(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true).foreign_keys(true);
+    SqliteConnection::connect_with(&options).await.unwrap()
+}
+
+/// A data directory as the version before has left it: a running turn with a reply under way, which has asked twice.
+async fn older_directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let mut connection = connect(&directory.path().join("satchel.db")).await;
+    MIGRATIONS.run_direct(Some(BEFORE), &mut connection, false).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram');
+         INSERT INTO turns (id, conversation, state, ready_at)
+             VALUES (x'00000000000000000000000000000001', 'telegram:5', 'queued', 0);
+         INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, settled,
+                            attempts, labelled, created_at)
+             VALUES (x'0000000000000000000000000000000a', 'telegram:5', x'00000000000000000000000000000001', 1, 0, 'text',
+                     '{\"kind\":\"text\",\"text\":\"hello\",\"markup\":\"rich\"}', 'pending', '{\"state\":\"pending\"}', 0,
+                     0, 0, 7);
+         INSERT INTO questions VALUES
+             (x'0000000000000000000000000000000b', 'telegram:5', x'00000000000000000000000000000001', '41', 8),
+             (x'0000000000000000000000000000000c', 'telegram:5', x'00000000000000000000000000000001', NULL, 9);",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    connection.close().await.unwrap();
+    directory
+}
+
+async fn open(directory: &Path) -> SqliteLedger {
+    SqliteLedger::open(directory, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
+}
+
+#[tokio::test]
+async fn questions_of_the_version_before_become_parts() {
+    let directory = older_directory().await;
+    let ledger = open(directory.path()).await;
+    let parts = ledger.turn(TurnId(TURN)).await.unwrap().unwrap().parts;
+    assert_eq!(parts.iter().map(|part| part.position).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(parts[0].content, PartContent::from_text("hello"));
+    assert_eq!(parts[1].state, PartState::Sent { messages: vec![MessageRef("41".into())] });
+    let doubt =
+        PartState::Failed { reason: FailureReason::MayHaveArrived { reason: "an earlier version asked it".into() } };
+    assert_eq!(parts[2].state, doubt);
+    assert!(parts[0].question.is_none() && parts[1..].iter().all(|part| part.question.is_some()));
+
+    let claimed = ledger.claim_lane(&[ChannelName::new("telegram").unwrap()]).await.unwrap().unwrap();
+    assert_eq!(ledger.next_part(&claimed.lease).await.unwrap().unwrap().id, parts[0].id);
+    assert_eq!(claimed.turn.unwrap().unreported_failures, []);
+    let recorded = ledger.list_recorded_messages(&parts[0].conversation, parts[0].id, Timestamp(100)).await.unwrap();
+    assert_eq!(recorded.other.iter().map(|recorded| recorded.message.0.as_str()).collect::<Vec<_>>(), ["41"]);
+    assert!(recorded.other_doubt, "the second question may have arrived");
+}
+
+#[tokio::test]
+async fn database_of_the_version_before_is_kept_beside_it() {
+    let directory = older_directory().await;
+    // As a start that was killed in the midst of it leaves it.
+    let unfinished = directory.path().join("satchel.db.version-10.partial");
+    fs::write(&unfinished, "half a copy").unwrap();
+    drop(open(directory.path()).await);
+    let copy = directory.path().join("satchel.db.version-10");
+    assert_eq!(list_copies(directory.path(), "satchel.db").unwrap(), std::slice::from_ref(&copy));
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = fs::read(&copy).unwrap();
+    let mut old = connect(&copy).await;
+    assert_eq!(version(&mut old).await.unwrap(), BEFORE);
+    let questions: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM questions").fetch_one(&mut old).await.unwrap();
+    assert_eq!(questions, 2);
+    old.close().await.unwrap();
+
+    drop(open(directory.path()).await);
+    assert_eq!(fs::read(&copy).unwrap(), kept, "it is made once");
+    let fresh = tempfile::tempdir().unwrap();
+    drop(open(fresh.path()).await);
+    assert_eq!(list_copies(fresh.path(), "satchel.db").unwrap(), [] as [PathBuf; 0], "a new one has nothing to keep");
+}

@@ -1,0 +1,197 @@
+//! Promises about questions to people: asked once, closed by whatever ends their call.
+
+use satchel_domain::{CallId, MessageRef, Part, PartContent, PartState, ToolOutcome, TurnId, part::FailureReason};
+use satchel_ports::ledger::{
+    CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome,
+};
+
+use super::{
+    LedgerFixture, assert_lost, completed_turn, conversation, message, part_text, receive, sent_settlement, settle,
+    settlement, text_parts,
+};
+
+pub(crate) fn question(call: CallId) -> NewQuestion {
+    NewQuestion { call, text: "May I?".into(), buttons: Vec::new(), unanswered: "No longer needed".into() }
+}
+
+pub(crate) fn call(turn: TurnId) -> CallId {
+    CallId { turn, ordinal: 0 }
+}
+
+pub(crate) fn open_as(part: &Part, message: &str) -> Part {
+    Part { state: PartState::Open { message: MessageRef(message.into()) }, ..part.clone() }
+}
+
+/// A running turn that asks about its first call, as message `q`.
+async fn ask(ledger: &Ledger) -> (Lease, TurnId, Part) {
+    let (lease, turn) = receive(ledger, &message("1", "hello")).await;
+    let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    ledger.outbox.save_part(&lease, &open_as(&asked, "q")).await.unwrap();
+    (lease, turn, asked)
+}
+
+/// The part as it is stored.
+async fn stored(ledger: &Ledger, part: &Part) -> Part {
+    let turn = ledger.archive.turn(part.turn).await.unwrap().unwrap();
+    turn.parts.into_iter().find(|stored| stored.id == part.id).unwrap()
+}
+
+fn assert_closed(part: &Part, text: &str) {
+    assert_eq!((part_text(part), part.target.as_ref()), (text, Some(&MessageRef("q".into()))));
+    assert!(matches!(part.content, PartContent::Text { .. }), "the buttons go");
+    assert!(part.is_closing_edit(), "{part:?}");
+}
+
+/// Catches: a question that costs a commit of its own to start; one that is asked again after a crash; one that keeps
+/// others waiting, or is delivered again, while it waits for its answer.
+pub async fn question_is_asked_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    assert_eq!((asked.state.clone(), asked.attempts, part_text(&asked)), (PartState::Sending, 1, "May I?"));
+    assert_eq!(ledger.outbox.next_part(&lease).await.unwrap().as_ref(), Some(&asked));
+    let second = ledger.outbox.open_question(&lease, &question(CallId { ordinal: 1, ..call(turn) })).await.unwrap();
+    assert_eq!((second.state.clone(), second.attempts), (PartState::Pending, 0), "one message at a time");
+    let open = open_as(&asked, "q");
+    ledger.outbox.save_part(&lease, &open).await.unwrap();
+    assert_eq!(ledger.outbox.next_part(&lease).await.unwrap().unwrap().id, second.id);
+    assert!(!ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    drop(ledger);
+
+    let ledger = fixture.open().await;
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    assert_eq!(again, open);
+    let again = ledger.outbox.open_question(&lease, &question(CallId { ordinal: 1, ..call(turn) })).await.unwrap();
+    assert_eq!(again.id, second.id);
+    let stale = Lease { token: lease.token - 1, ..lease };
+    assert_lost(ledger.outbox.open_question(&stale, &question(call(turn))).await, "open_question");
+    assert_lost(ledger.outbox.close_question(&stale, call(turn), "x").await, "close_question");
+}
+
+/// Catches: a second question where the first may stand; none where the first certainly doesn't.
+pub async fn failed_question_is_asked_again(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    for (chat, reason, is_again) in [
+        ("console:a", FailureReason::Forbidden { reason: "muted".into() }, true),
+        ("console:b", FailureReason::MayHaveArrived { reason: "reset".into() }, false),
+    ] {
+        let mut asker = message(chat, "hello");
+        asker.conversation = conversation(chat);
+        let (lease, turn) = receive(&ledger, &asker).await;
+        let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+        let failed = Part { state: PartState::Failed { reason }, ..asked.clone() };
+        settle(&ledger, &lease, &settlement(failed)).await;
+        let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+        assert_eq!(again.id != asked.id, is_again, "{chat}");
+        let unreported = ledger.turns.next_turn(&lease).await.unwrap().unwrap().unreported_failures;
+        assert_eq!(unreported, [], "the call's outcome reports it");
+    }
+}
+
+/// Catches: a decision that is recorded while its buttons stay, or the other way round.
+pub async fn decision_closes_its_question(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, asked) = ask(&ledger).await;
+    let answer = ledger.inbox.receive(&message("2", "/allow"), ClaimMode::Never).await.unwrap();
+    let message = ledger.turns.list_queued_behind(&lease, turn).await.unwrap()[0].id;
+    let decision = CallDecision { call: call(turn), allowed: true, message, closing: "Allowed by Ada".into() };
+    ledger.turns.journal_decision(&lease, &decision).await.unwrap();
+    drop(ledger);
+
+    let ledger = fixture.open().await;
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let journal = ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal;
+    assert_eq!(journal, [JournalEntry::Decided { ordinal: 0, allowed: true, message }]);
+    assert_ne!(answer.turn, turn);
+    let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    assert_eq!((closing.id, closing.state.clone(), closing.attempts), (asked.id, PartState::Sending, 1));
+    assert_closed(&closing, "Allowed by Ada");
+    settle(&ledger, &lease, &sent_settlement(&closing, "q")).await;
+    let stale = Lease { token: lease.token - 1, ..lease };
+    assert_lost(ledger.turns.journal_decision(&stale, &decision).await, "journal_decision");
+}
+
+/// Catches: a question that is sent, or keeps its buttons, although its call was decided meanwhile.
+pub async fn question_under_way_is_closed_once_open(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let first = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    let second_call = CallId { ordinal: 1, ..call(turn) };
+    let second = ledger.outbox.open_question(&lease, &question(second_call)).await.unwrap();
+    ledger.outbox.close_question(&lease, call(turn), "No answer").await.unwrap();
+    ledger.outbox.close_question(&lease, call(turn), "A later word").await.unwrap();
+    ledger.outbox.close_question(&lease, second_call, "No answer").await.unwrap();
+    let never_sent = PartState::Failed { reason: FailureReason::NotNeeded };
+    assert_eq!(stored(&ledger, &second).await.state, never_sent, "it was never started");
+    let under_way = stored(&ledger, &first).await;
+    assert_eq!((under_way.state.clone(), under_way.target.clone()), (PartState::Sending, None));
+    assert!(under_way.is_unneeded_question());
+    // Whoever sends it doesn't know that yet.
+    ledger.outbox.save_part(&lease, &open_as(&first, "q")).await.unwrap();
+    let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    assert_eq!(closing.state, PartState::Pending);
+    assert_closed(&closing, "No answer");
+}
+
+/// Catches: buttons that stay when the call that made the asking one ends, or go while their own call still runs.
+pub async fn outcome_closes_questions_of_its_call(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let nested = ledger.outbox.open_question(&lease, &question(call(turn).nested(3))).await.unwrap();
+    ledger.outbox.save_part(&lease, &open_as(&nested, "q")).await.unwrap();
+    let other_call = CallId { ordinal: 1, ..call(turn) };
+    let other = ledger.outbox.open_question(&lease, &question(other_call)).await.unwrap();
+    ledger.outbox.save_part(&lease, &open_as(&other, "other")).await.unwrap();
+    ledger.turns.journal_outcome(&lease, turn, 0, &ToolOutcome::from_failure("late"), &[]).await.unwrap();
+    assert_closed(&ledger.outbox.next_part(&lease).await.unwrap().unwrap(), "No longer needed");
+    assert_eq!(stored(&ledger, &other).await, open_as(&other, "other"));
+}
+
+/// Catches: buttons that outlive their turn; a reply that is sent beside the edit that closes a question, or before it.
+pub async fn end_of_turn_closes_its_questions(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, asked) = ask(&ledger).await;
+    let plan = text_parts(&["one", "two"]);
+    let started = ledger.turns.complete_turn(&lease, &completed_turn(turn, plan)).await.unwrap();
+    assert_eq!(started, None, "the question is closed first");
+    let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    assert_eq!(closing.id, asked.id);
+    assert_closed(&closing, "No longer needed");
+    let mut next = settle(&ledger, &lease, &sent_settlement(&closing, "q")).await.next;
+    for text in ["one", "two"] {
+        let part = next.expect(text);
+        assert_eq!((part_text(&part), part.state.clone()), (text, PartState::Sending));
+        next = settle(&ledger, &lease, &sent_settlement(&part, text)).await.next;
+    }
+    let parts = ledger.archive.turn(turn).await.unwrap().unwrap().parts;
+    assert_eq!(parts.iter().map(part_text).collect::<Vec<_>>(), ["No longer needed", "one", "two"]);
+}
+
+/// Catches: a turn that was completed as if it had not asked, so that its parts stand where its question does.
+pub async fn parts_stand_behind_closed_questions(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, _) = ask(&ledger).await;
+    ledger.outbox.close_question(&lease, call(turn), "No answer").await.unwrap();
+    let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    settle(&ledger, &lease, &sent_settlement(&closing, "q")).await;
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let reply = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["one"]))).await.unwrap();
+    let reply = reply.expect("nothing is under way");
+    assert_eq!((reply.position, part_text(&reply)), (1, "one"));
+}
+
+/// Catches: an edit under the new name of a message that has another number there; a question that nobody can answer.
+pub async fn renamed_conversation_asks_again(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, asked) = ask(&ledger).await;
+    let new = conversation("console:new");
+    let renamed = ledger.inbox.rename_conversation(&lease.conversation, &new).await.unwrap();
+    assert_eq!(renamed, RenameOutcome::Renamed);
+    let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().unwrap().lease;
+    assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), None);
+    let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    assert_eq!((again.id == asked.id, again.state, again.conversation), (false, PartState::Sending, new));
+}
