@@ -54,7 +54,7 @@ impl Batch {
     }
 
     /// Statements without arguments and answers, such as those around a transaction.
-    pub(crate) fn of(statements: &[&'static str]) -> Self {
+    pub(crate) fn from_statements(statements: &[&'static str]) -> Self {
         let mut batch = Self::default();
         for sql in statements {
             batch.add(sql);
@@ -124,7 +124,7 @@ impl Answers {
         Ok(self.0[statement.0].iter().map(T::from_row).collect::<Result<_, _>>()?)
     }
 
-    pub(crate) fn first<T>(&self, statement: Statement) -> Result<Option<T>>
+    pub(crate) fn first_row<T>(&self, statement: Statement) -> Result<Option<T>>
     where
         T: for<'r> FromRow<'r, SqliteRow>,
     {
@@ -147,7 +147,7 @@ mod tests {
         let changed = batch.add("UPDATE t SET b = $1 WHERE a = $2 RETURNING a").bind("y").bind(8).id();
         let read = batch.add("SELECT a, b FROM t WHERE b <> $1 ORDER BY a").bind("z").id();
         let answers = batch.run(&mut connection).await.unwrap();
-        assert_eq!(answers.first::<(i64,)>(made).unwrap(), None);
+        assert_eq!(answers.first_row::<(i64,)>(made).unwrap(), None);
         assert_eq!(answers.all::<(i64,)>(changed).unwrap(), [(8,)]);
         let expected = [(7, "x".to_owned()), (8, "y".to_owned())];
         assert_eq!(answers.all::<(i64, String)>(read).unwrap(), expected);
@@ -161,13 +161,13 @@ mod tests {
             batch.add("CREATE TABLE IF NOT EXISTS t (a INTEGER)");
             batch.add("INSERT INTO t VALUES ($1)").bind(number);
             let read = batch.add("SELECT COUNT(*), MAX(a) FROM t").only_row();
-            let answers = Batch::of(&["BEGIN"]).followed_by(batch).run(&mut connection).await.unwrap();
-            assert_eq!(answers.first::<(i64, i64)>(read).unwrap(), Some((number + 1, number)));
-            Batch::of(&["COMMIT"]).run(&mut connection).await.unwrap();
+            let answers = Batch::from_statements(&["BEGIN"]).followed_by(batch).run(&mut connection).await.unwrap();
+            assert_eq!(answers.first_row::<(i64, i64)>(read).unwrap(), Some((number + 1, number)));
+            Batch::from_statements(&["COMMIT"]).run(&mut connection).await.unwrap();
         }
         let mut batch = Batch::default();
         let none = batch.add("SELECT a FROM t WHERE a > 7").only_row();
-        assert_eq!(batch.run(&mut connection).await.unwrap().first::<(i64,)>(none).unwrap(), None);
+        assert_eq!(batch.run(&mut connection).await.unwrap().first_row::<(i64,)>(none).unwrap(), None);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use crate::{
     audit,
     batch::Batch,
     error::Result,
-    journal::{Standing, standing},
+    journal::{TurnProgress, read_progress},
     lanes, parts,
     process::Process,
     questions,
@@ -40,12 +40,12 @@ pub(crate) async fn complete_turn(
     mut completed: CompletedTurn,
     way: Way,
 ) -> Result<(Option<Part>, HistoryChange)> {
-    let standing = match way {
-        Way::Looking => standing(session, lease, completed.turn).await?,
-        Way::AsExpected => Standing { stream: None, busy: false, asks: false, next_position: 0 },
+    let progress = match way {
+        Way::Looking => read_progress(session, lease, completed.turn).await?,
+        Way::AsExpected => TurnProgress { stream: None, busy: false, asks: false, next_position: 0 },
     };
     let now = process.now();
-    let closes = standing.asks && questions::close_each(session, lease, completed.turn, now, None, |_| true).await?;
+    let closes = progress.asks && questions::close_each(session, lease, completed.turn, now, None, |_| true).await?;
     let records = Records::of_conversation(session, &lease.conversation, named_files(&completed).collect()).await?;
     let mut batch = Batch::default();
     consume(&mut batch, lease, &completed);
@@ -54,7 +54,7 @@ pub(crate) async fn complete_turn(
     if let Some(setting) = &completed.setting {
         lanes::change_setting(&mut batch, &lease.conversation, setting);
     }
-    end(&mut batch, lease, &completed, &records, now, way)?;
+    mark_completed(&mut batch, lease, &completed, &records, now, way)?;
     audit::insert(&mut batch, &lease.conversation, completed.turn, &completed.changes, now);
     if !completed.reported_failures.is_empty() {
         batch
@@ -66,8 +66,8 @@ pub(crate) async fn complete_turn(
                 completed.reported_failures.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>(),
             ));
     }
-    let standing = Standing { busy: standing.busy || closes, ..standing };
-    let begun = write_parts(&mut batch, process, lease, completed, standing, &records, now)?;
+    let progress = TurnProgress { busy: progress.busy || closes, ..progress };
+    let begun = write_parts(&mut batch, process, lease, completed, progress, &records, now)?;
     session.finish(batch);
     Ok((begun, history))
 }
@@ -104,7 +104,7 @@ fn consume(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
 }
 
 /// Marks the turn as completed. Where what is expected isn't so, its state would be empty, and the statement fails.
-fn end(
+fn mark_completed(
     batch: &mut Batch,
     lease: &Lease,
     completed: &CompletedTurn,
@@ -181,11 +181,11 @@ fn write_parts(
     process: &Process,
     lease: &Lease,
     completed: CompletedTurn,
-    standing: Standing,
+    progress: TurnProgress,
     records: &Records,
     now: Timestamp,
 ) -> Result<Option<Part>> {
-    let Standing { stream, busy, next_position, .. } = standing;
+    let TurnProgress { stream, busy, next_position, .. } = progress;
     let mut planned = completed.plan.parts;
     if let Some(stream) = &stream {
         batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);

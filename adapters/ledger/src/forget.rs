@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What stands in place of the words of a voice note.
-const FORGOTTEN_WORDS: &str = "(forgotten)";
+const REPLACEMENT: &str = "(forgotten)";
 
 #[derive(sqlx::FromRow)]
 struct FileRow {
@@ -32,7 +32,7 @@ struct FileRow {
 }
 
 /// Forgets a file, unless something still needs it.
-pub(crate) async fn forget(
+pub(crate) async fn forget_file(
     session: &mut Session<'_>,
     process: &Process,
     forget: &ForgetRequest,
@@ -58,7 +58,7 @@ pub(crate) async fn forget(
     if let Some(needed) = needed(session, conversation, row.turn, &file).await? {
         return Ok(needed);
     }
-    let copies = Copies { file: &file, heard: heard(session, &file).await? };
+    let copies = Copies { file: &file, heard: read_transcription(session, &file).await? };
     erase(session, conversation, row.turn, &copies).await?;
     write_tombstone(session, &file, process.now()).await?;
     usage::remove_file(session, conversation, person.as_ref(), rows::number(row.bytes, "size of a file")?).await?;
@@ -101,7 +101,7 @@ struct Copies<'a> {
 }
 
 /// Reads what was heard in a voice note.
-async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<String>> {
+async fn read_transcription(session: &mut Session<'_>, file: &Attachment) -> Result<Option<String>> {
     let heard: Option<(Json<Transcription>,)> = sqlx::query_as(
         "SELECT inbox_files.heard FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
          JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
@@ -310,7 +310,7 @@ fn replace_text(document: &mut Value, heard: &str) {
     match document {
         Value::Object(fields) => fields.values_mut().for_each(|value| replace_text(value, heard)),
         Value::Array(values) => values.iter_mut().for_each(|value| replace_text(value, heard)),
-        Value::String(text) if text.contains(heard) => *text = text.replace(heard, FORGOTTEN_WORDS),
+        Value::String(text) if text.contains(heard) => *text = text.replace(heard, REPLACEMENT),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Reading {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Known {
+pub(crate) enum CachedHistory {
     Messages(Vec<HistoryMessage>),
     /// It must be read; and may be kept, where the lane is held.
     Nothing(Option<Reading>),
@@ -87,7 +87,7 @@ impl Held {
             (lane.completing, lane.changes) = (false, lane.changes + 1);
             return;
         }
-        lanes.forget(&lease.conversation);
+        lanes.evict(&lease.conversation);
         let lane = Lane {
             token: lease.token,
             until: Some(until),
@@ -106,7 +106,7 @@ impl Held {
         let mut lanes = self.lanes();
         for lease in leases {
             if lost.contains(lease) {
-                lanes.forget(&lease.conversation);
+                lanes.evict(&lease.conversation);
             } else if let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
                 lane.until = Some(until);
             }
@@ -114,7 +114,7 @@ impl Held {
         // Whoever worked on these is gone and gave nothing back.
         let run_out = lanes.of.iter().filter(|(_, lane)| lane.until.is_some() && !lane.is_held());
         for conversation in run_out.map(|(conversation, _)| conversation.clone()).collect::<Vec<_>>() {
-            lanes.forget(&conversation);
+            lanes.evict(&conversation);
         }
     }
 
@@ -124,13 +124,13 @@ impl Held {
         let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
         (lane.until, lane.last) = (None, None);
         if lane.history.is_none() {
-            lanes.forget(&lease.conversation);
+            lanes.evict(&lease.conversation);
         }
     }
 
     /// Evicts a conversation from the cache.
-    pub(crate) fn forget(&self, conversation: &ConversationId) {
-        self.lanes().forget(conversation);
+    pub(crate) fn evict(&self, conversation: &ConversationId) {
+        self.lanes().evict(conversation);
     }
 
     /// Something has come to be done behind the part that is being sent.
@@ -166,18 +166,18 @@ impl Held {
     }
 
     /// The last messages of a conversation.
-    pub(crate) fn history(&self, conversation: &ConversationId, limit: u32) -> Known {
+    pub(crate) fn history(&self, conversation: &ConversationId, limit: u32) -> CachedHistory {
         let mut lanes = self.lanes();
         let used = lanes.tick();
         let Some(lane) = lanes.of.get_mut(conversation).filter(|lane| lane.is_held()) else {
-            return Known::Nothing(None);
+            return CachedHistory::Nothing(None);
         };
         lane.used = used;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         match &lane.history {
-            _ if lane.completing => Known::Nothing(None),
-            Some(history) if history.limit >= limit => Known::Messages(history.last(limit).to_vec()),
-            _ => Known::Nothing(Some(Reading { token: lane.token, changes: lane.changes })),
+            _ if lane.completing => CachedHistory::Nothing(None),
+            Some(history) if history.limit >= limit => CachedHistory::Messages(history.last(limit).to_vec()),
+            _ => CachedHistory::Nothing(Some(Reading { token: lane.token, changes: lane.changes })),
         }
     }
 
@@ -193,7 +193,7 @@ impl Held {
         let Some(lane) = lanes.of.get_mut(conversation) else { return };
         if lane.is_held() && reading == (Reading { token: lane.token, changes: lane.changes }) {
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            lanes.keep(conversation, History::of(messages.to_vec(), limit));
+            lanes.keep(conversation, History::new(messages.to_vec(), limit));
         }
     }
 
@@ -231,7 +231,7 @@ impl Lanes {
         self.clock
     }
 
-    fn forget(&mut self, conversation: &ConversationId) {
+    fn evict(&mut self, conversation: &ConversationId) {
         self.take_history(conversation);
         self.of.remove(conversation);
     }
@@ -277,7 +277,7 @@ impl Lane {
 }
 
 impl History {
-    fn of(messages: Vec<HistoryMessage>, limit: usize) -> Self {
+    fn new(messages: Vec<HistoryMessage>, limit: usize) -> Self {
         let bytes = LANE + messages.iter().map(size).sum::<usize>();
         Self { messages, bytes, limit }
     }
@@ -288,7 +288,7 @@ impl History {
                 self.append(messages);
                 self
             }
-            HistoryChange::Reset => Self::of(Vec::new(), self.limit),
+            HistoryChange::Reset => Self::new(Vec::new(), self.limit),
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) async fn find(session: &mut Session<'_>, lease: &Lease, message: Inbo
         .id();
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
-    let found: Option<(i64, Uuid)> = answers.first(found)?;
+    let found: Option<(i64, Uuid)> = answers.first_row(found)?;
     let (sequence, turn) = found.ok_or_else(|| Error::unknown(format!("message {message}")))?;
     Ok((sequence, TurnId(turn)))
 }

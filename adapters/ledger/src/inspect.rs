@@ -11,7 +11,7 @@ use crate::{
     process::Settings,
     schema::{list_copies, newest_version, version},
     session::Session,
-    unreadable,
+    undecodable,
 };
 
 /// How many kinds of damage are listed.
@@ -31,7 +31,7 @@ pub struct Inspection {
     /// How many processes have the directory open.
     pub processes: usize,
     /// What the channels could not read and is kept.
-    pub unreadable: Vec<UndecodableCount>,
+    pub undecodable: Vec<UndecodableCount>,
     /// The copies of the database that were kept when it was converted.
     pub copies: Vec<PathBuf>,
 }
@@ -61,7 +61,7 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     let found: Vec<String> =
         sqlx::query_scalar(sqlx::AssertSqlSafe(check)).fetch_all(&mut connection).await.map_err(failed)?;
     // A database that is damaged, or older than the table, has nothing to say of it.
-    let unreadable = unreadable::counts(&mut Session::reading(&mut connection)).await.unwrap_or_default();
+    let undecodable = undecodable::counts(&mut Session::reading(&mut connection)).await.unwrap_or_default();
     // What was read is known already; a connection that can't be closed in good order changes nothing of it.
     let _closed = connection.close().await;
     let directory = data_dir.to_owned();
@@ -73,7 +73,7 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
         damage: found.into_iter().filter(|line| line != "ok").collect(),
         bytes,
         processes: living.map_err(|error| at_directory(data_dir.to_owned(), error))?,
-        unreadable,
+        undecodable,
         copies: list_copies(data_dir, DATABASE).map_err(|error| at_directory(data_dir.to_owned(), error))?,
     }))
 }
@@ -104,13 +104,13 @@ mod tests {
         let found = inspect(directory.path()).await.unwrap().unwrap();
         assert_eq!((found.version, found.damage.as_slice(), found.processes), (found.known, [].as_slice(), 2));
         assert!(found.bytes > 0 && found.known > 0);
-        assert_eq!(found.unreadable, []);
+        assert_eq!(found.undecodable, []);
         let channel = satchel_domain::ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
         let update = UndecodableUpdate { channel: channel.clone(), key: "1".to_owned(), sender: None, raw, reason };
         ledger.record_undecodable(&update).await.unwrap();
         let found = inspect(directory.path()).await.unwrap().unwrap();
-        assert_eq!(found.unreadable, [UndecodableCount { channel, updates: 1 }]);
+        assert_eq!(found.undecodable, [UndecodableCount { channel, updates: 1 }]);
         drop((ledger, other));
         assert_eq!(inspect(directory.path()).await.unwrap().unwrap().processes, 0);
     }

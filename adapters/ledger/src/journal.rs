@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Where an incomplete turn stands in its lane.
-pub(crate) struct Standing {
+pub(crate) struct TurnProgress {
     /// The message in which it streams.
     pub(crate) stream: Option<Part>,
     /// Whether something of another turn is unsettled.
@@ -37,7 +37,7 @@ pub(crate) struct Standing {
 }
 
 #[derive(sqlx::FromRow)]
-struct StandingRow {
+struct TurnProgressRow {
     #[sqlx(flatten)]
     lane: LaneRow,
     incomplete: bool,
@@ -48,10 +48,10 @@ struct StandingRow {
 }
 
 /// Reads where an incomplete turn stands, if the lease is valid.
-pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<Standing> {
+pub(crate) async fn read_progress(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<TurnProgress> {
     let mut batch = Batch::default();
     // One row: each row and each statement that ends wakes whoever waits for the batch.
-    let standing = batch
+    let progress = batch
         .add(concat!(
             "SELECT owner, token, expires_at, voice, turns.id IS NOT NULL AS incomplete, ",
             parts::busy!(),
@@ -64,12 +64,12 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
         .bind(lease.conversation.to_string())
         .bind(turn.0)
         .only_row();
-    let found: Option<StandingRow> = session.run(batch).await?.first(standing)?;
+    let found: Option<TurnProgressRow> = session.run(batch).await?.first_row(progress)?;
     lanes::require_row(found.as_ref().map(|found| &found.lane), lease)?;
     let found = found.filter(|found| found.incomplete).ok_or_else(|| unknown(turn))?;
     let stream = if found.streams { stream(session, turn).await? } else { None };
     let next_position = rows::number(found.next_position, "position")?;
-    Ok(Standing { stream, busy: found.busy, asks: found.asks, next_position })
+    Ok(TurnProgress { stream, busy: found.busy, asks: found.asks, next_position })
 }
 
 /// Records a model message or the end of a task.
@@ -139,7 +139,7 @@ pub(crate) async fn journal_outcome(
     outcome: ToolOutcome,
     changes: &[FileChange],
 ) -> Result<RecordedOutcome> {
-    if standing(session, lease, turn).await?.asks {
+    if read_progress(session, lease, turn).await?.asks {
         let call = CallId { turn, ordinal };
         let ends = |asked: CallId| asked == call || asked.is_nested_in(call);
         questions::close_each(session, lease, turn, process.now(), None, ends).await?;
@@ -200,11 +200,11 @@ pub(crate) async fn begin_stream(
     turn: TurnId,
     reply_to: Option<MessageRef>,
 ) -> Result<Option<Part>> {
-    let standing = standing(session, lease, turn).await?;
-    if standing.stream.is_some() {
-        return Ok(standing.stream);
+    let progress = read_progress(session, lease, turn).await?;
+    if progress.stream.is_some() {
+        return Ok(progress.stream);
     }
-    if standing.busy {
+    if progress.busy {
         return Ok(None);
     }
     let now = process.now();
@@ -237,7 +237,7 @@ pub(crate) async fn begin_stream(
 async fn stream(session: &mut Session<'_>, turn: TurnId) -> Result<Option<Part>> {
     let mut batch = Batch::default();
     let stream = batch.add(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0")).bind(turn.0).id();
-    let stream = session.run(batch).await?.first(stream)?;
+    let stream = session.run(batch).await?.first_row(stream)?;
     rows::part(session, stream).await
 }
 
@@ -255,7 +255,7 @@ fn read_sequence(batch: &mut Batch, lease: &Lease, turn: TurnId) -> Statement {
 }
 
 fn require_sequence(answers: &Answers, sequence: Statement, turn: TurnId) -> Result<i64> {
-    let found: Option<(i64,)> = answers.first(sequence)?;
+    let found: Option<(i64,)> = answers.first_row(sequence)?;
     found.map(|(sequence,)| sequence).ok_or_else(|| unknown(turn))
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn read(batch: &mut Batch, conversation: &ConversationId) -> Statemen
 ///
 /// What a verb wrote in the same batch is rolled back by its failure.
 pub(crate) fn require(answers: &Answers, lane: Statement, lease: &Lease) -> Result<()> {
-    require_row(answers.first::<LaneRow>(lane)?.as_ref(), lease)
+    require_row(answers.first_row::<LaneRow>(lane)?.as_ref(), lease)
 }
 
 /// Fails when the lease is not, or no longer, that of this lane.
@@ -120,7 +120,7 @@ pub(crate) async fn find(
              WHERE state = 'queued' AND ready_at <= $1 GROUP BY conversation \
              UNION ALL \
              SELECT conversation, MIN(created_at) AS since FROM parts \
-             WHERE settled = 0 AND open_stream = 0 GROUP BY conversation \
+             WHERE settled = 0 AND open_stream = 0 AND state <> 'open' GROUP BY conversation \
          ) AS work JOIN lanes ON lanes.conversation = work.conversation \
          WHERE lanes.channel IN (SELECT value FROM json_each($2)) \
            AND (owner IS NULL OR expires_at <= $1 OR hex(owner) IN (SELECT value FROM json_each($3))) \
@@ -152,7 +152,8 @@ pub(crate) async fn take_first(
         let work = batch
             .add(
                 "SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1 AND state = 'queued' AND ready_at <= $2) \
-                     OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND open_stream = 0), \
+                     OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND open_stream = 0 \
+                                AND state <> 'open'), \
                  EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0)",
             )
             .bind(conversation.to_string())
@@ -160,8 +161,8 @@ pub(crate) async fn take_first(
             .id();
         let lane = read(&mut batch, conversation);
         let answers = session.run(batch).await?;
-        let (has_work, unsettled) = answers.first(work)?.unwrap_or_default();
-        let lane: Option<LaneRow> = answers.first(lane)?;
+        let (has_work, unsettled) = answers.first_row(work)?.unwrap_or_default();
+        let lane: Option<LaneRow> = answers.first_row(lane)?;
         if let Some(lane) = lane.filter(|lane| has_work && is_free(process, lane, now)) {
             let mut batch = Batch::default();
             let lease = claim(&mut batch, process, conversation, Some(&lane), now);
@@ -205,14 +206,14 @@ pub(crate) async fn release(session: &mut Session<'_>, lease: &Lease, release: R
     };
     let answers = session.run(batch).await?;
     require(&answers, lane, lease)?;
-    Ok(answers.first::<(i64,)>(released)?.is_some())
+    Ok(answers.first_row::<(i64,)>(released)?.is_some())
 }
 
 /// Whether the lane `$1` has nothing to do: no turn is queued, ready or not, and no part is unsettled.
 macro_rules! idle {
     () => {
         "NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND state = 'queued') \
-         AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0)"
+         AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0 AND parts.state <> 'open')"
     };
 }
 

@@ -3,7 +3,7 @@
 mod attachments;
 mod audit;
 mod batch;
-mod bookmarks;
+mod checkpoints;
 mod complete;
 mod ends;
 mod error;
@@ -32,7 +32,7 @@ mod schema;
 mod session;
 mod settle;
 mod turns;
-mod unreadable;
+mod undecodable;
 mod usage;
 mod voice;
 mod workspace_usage;

@@ -31,7 +31,7 @@ pub(crate) const DATABASE: &str = "satchel.db";
 const PAGE: u64 = 4096;
 
 /// How soon a database that another process keeps locked is tried again.
-const AGAIN: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why the ledger can't be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -177,7 +177,7 @@ pub(crate) async fn connect(options: &SqliteConnectOptions, patience: Duration) 
     let began = Instant::now();
     loop {
         match options.connect().await {
-            Err(error) if is_busy(&error) && began.elapsed() < patience => tokio::time::sleep(AGAIN).await,
+            Err(error) if is_busy(&error) && began.elapsed() < patience => tokio::time::sleep(RETRY_INTERVAL).await,
             connected => return connected,
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     batch::{Added, Answers, Batch, Statement},
     error::{Error, Result},
     lanes,
+    process::Process,
     rows::{self, PartRow, select_part},
     session::Session,
 };
@@ -55,7 +56,7 @@ macro_rules! update {
     () => {
         "UPDATE parts SET kind = $3, content = COALESCE($4, content), state = $5, state_detail = $6, settled = $7, attempts = $8, \
              first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13, \
-             searched = $14, labelled_sends = $15, closing = $16 \
+             searched = $14, labelled_sends = $15, closing = $16, created_at = $17 \
          WHERE id = $1 AND conversation = $2 AND settled = 0"
     };
 }
@@ -64,7 +65,7 @@ macro_rules! update_held {
     () => {
         concat!(
             update!(),
-            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $17 AND token = $18)"
+            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $18 AND token = $19)"
         )
     };
 }
@@ -89,6 +90,7 @@ fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Add
         .bind(part.searched)
         .bind(i64::from(part.labelled_sends))
         .bind(closing(part))
+        .bind(part.created_at.0)
 }
 
 /// Stores an unsettled part as it is now, in a transaction that has looked at who may.
@@ -126,7 +128,7 @@ pub(crate) fn read_busy(batch: &mut Batch, conversation: &ConversationId, turn: 
 }
 
 pub(crate) fn is_busy(answers: &Answers, busy: Statement) -> Result<bool> {
-    Ok(answers.first::<(bool,)>(busy)?.is_some_and(|(busy,)| busy))
+    Ok(answers.first_row::<(bool,)>(busy)?.is_some_and(|(busy,)| busy))
 }
 
 /// Adds the question for the lane's oldest unsettled part that is to be delivered: a [`PartRow`].
@@ -147,7 +149,7 @@ pub(crate) async fn next(session: &mut Session<'_>, lease: &Lease) -> Result<Opt
     let next = read_first_unsettled(&mut batch, &lease.conversation);
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
-    rows::part(session, answers.first(next)?).await
+    rows::part(session, answers.first_row(next)?).await
 }
 
 /// Reads an unsettled part of the lane, if the lease is valid.
@@ -161,7 +163,7 @@ pub(crate) async fn unsettled(session: &mut Session<'_>, lease: &Lease, part: Pa
         .id();
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
-    match answers.first::<PartRow>(row)? {
+    match answers.first_row::<PartRow>(row)? {
         None => Err(Error::unknown(format!("part {part}"))),
         Some(row) if row.settled => Err(Error::AlreadySettled(part)),
         Some(row) => Ok(row),
@@ -170,11 +172,11 @@ pub(crate) async fn unsettled(session: &mut Session<'_>, lease: &Lease, part: Pa
 
 /// Stores an unsettled part as it is now. A question may have been closed while it was being sent; it is then stored as
 /// the edit that closes it.
-pub(crate) async fn save(session: &mut Session<'_>, lease: &Lease, part: &Part) -> Result<()> {
+pub(crate) async fn save(session: &mut Session<'_>, process: &Process, lease: &Lease, part: &Part) -> Result<()> {
     let mut part = part.clone();
     if let Some(question) = &mut part.question {
         question.closing = unsettled(session, lease, part.id).await?.closing;
-        part.turn_into_closing_edit();
+        part.turn_into_closing_edit(process.now());
     }
     let mut batch = Batch::default();
     let updated = update_held(&mut batch, lease, &part);
@@ -195,7 +197,7 @@ pub(crate) async fn require_updated(
     answers: &Answers,
     updated: Statement,
 ) -> Result<()> {
-    if answers.first::<(i64,)>(updated)?.is_none() {
+    if answers.first_row::<(i64,)>(updated)?.is_none() {
         unsettled(session, lease, part).await?;
     }
     Ok(())

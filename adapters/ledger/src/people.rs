@@ -45,7 +45,7 @@ impl PairingRow {
 }
 
 /// What a stranger gets for whom no code must be made: the one that they have, or none. `None` when one must be made.
-pub(crate) async fn known(
+pub(crate) async fn find_answer(
     session: &mut Session<'_>,
     process: &Process,
     stranger: &PairingRequest,
@@ -72,12 +72,12 @@ pub(crate) async fn known(
         .bind(now.0)
         .id();
     let answers = session.run(batch).await?;
-    match answers.first::<PairingRow>(code)? {
+    match answers.first_row::<PairingRow>(code)? {
         Some(row) if row.state == "refused" => return Ok(Some(None)),
         Some(row) => return row.pairing().map(|pairing| Some(Some(pairing))),
         None => {}
     }
-    let open = answers.first::<(i64,)>(open)?.map_or(0, |(open,)| open);
+    let open = answers.first_row::<(i64,)>(open)?.map_or(0, |(open,)| open);
     Ok((open >= i64::from(rules.max_open)).then_some(None))
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn introduce(
     stranger: &PairingRequest,
     rules: &PairingRules,
 ) -> Result<Option<Pairing>> {
-    if let Some(known) = known(session, process, stranger, rules).await? {
+    if let Some(known) = find_answer(session, process, stranger, rules).await? {
         return Ok(known);
     }
     let now = process.now();
@@ -121,19 +121,19 @@ pub(crate) async fn introduce(
 }
 
 /// Lets the person of a code in, or refuses them.
-pub(crate) async fn judge(
+pub(crate) async fn decide(
     session: &mut Session<'_>,
     process: &Process,
     decision: &PairingDecision,
     rules: &PairingRules,
 ) -> Result<PairingOutcome> {
     let now = process.now();
-    let (tries, until) = wrong_codes(session, &decision.decided_by, now).await?;
+    let (tries, until) = failed_attempts(session, &decision.decided_by, now).await?;
     if tries >= rules.max_attempts {
         return Ok(PairingOutcome::LockedOut { until });
     }
     let Some(row) = find(session, decision).await? else {
-        return wrong(session, decision, rules, tries + 1, now).await;
+        return record_failed_attempt(session, decision, rules, tries + 1, now).await;
     };
     match row.state.as_str() {
         "open" if row.expires_at <= now.0 => return Ok(PairingOutcome::Expired),
@@ -191,7 +191,7 @@ async fn find(session: &mut Session<'_>, decision: &PairingDecision) -> Result<O
 }
 
 /// How many wrong codes somebody said not long ago, and when they are forgotten.
-async fn wrong_codes(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<(u32, Timestamp)> {
+async fn failed_attempts(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<(u32, Timestamp)> {
     let row: Option<(i64, i64)> =
         sqlx::query_as("SELECT tries, until FROM wrong_codes WHERE said_by = $1 AND until > $2")
             .bind(by)
@@ -204,7 +204,7 @@ async fn wrong_codes(session: &mut Session<'_>, by: &str, now: Timestamp) -> Res
     }
 }
 
-async fn wrong(
+async fn record_failed_attempt(
     session: &mut Session<'_>,
     decision: &PairingDecision,
     rules: &PairingRules,

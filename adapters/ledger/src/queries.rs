@@ -101,10 +101,13 @@ pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Re
         statement.push(" AND id = ").push_bind(part.0);
     }
     if query.unsettled_only {
-        statement.push(" AND settled = 0 ORDER BY turn_sequence, position");
+        statement.push(" AND settled = 0 AND state <> 'open' ORDER BY turn_sequence, position");
     } else {
         if !query.include_delivered {
-            statement.push(" AND (settled = 0 OR state = 'failed')");
+            statement.push(
+                " AND (settled = 0 OR (state = 'failed' \
+             AND json_extract(state_detail, '$.reason.why') <> 'not_needed'))",
+            );
         }
         statement.push(" ORDER BY turn_sequence DESC, position DESC");
     }
@@ -115,13 +118,14 @@ pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Re
     rows::parts(session, rows).await
 }
 
-/// Reads the last message that was sent in the conversation before a part.
+/// Reads the last message that was sent in the conversation before a part. Questions don't count: they are sent while a
+/// reply streams into an earlier message.
 pub(crate) async fn last_sent_before(session: &mut Session<'_>, part: PartId) -> Result<Option<MessageRef>> {
     let row: Option<PartRow> =
         sqlx::query_as(select_part!("WHERE id = $1")).bind(part.0).fetch_optional(session.connection().await?).await?;
     let row = row.ok_or_else(|| Error::unknown(format!("part {part}")))?;
     let message: Option<String> = sqlx::query_scalar(
-        "SELECT last_message FROM parts WHERE conversation = $1 AND last_message IS NOT NULL \
+        "SELECT last_message FROM parts WHERE conversation = $1 AND last_message IS NOT NULL AND call IS NULL \
          AND (turn_sequence, position) < ($2, $3) ORDER BY turn_sequence DESC, position DESC LIMIT 1",
     )
     .bind(&row.conversation)

@@ -21,7 +21,7 @@ pub(crate) async fn open(
     lease: &Lease,
     new: NewQuestion,
 ) -> Result<Part> {
-    let standing = journal::standing(session, lease, new.call.turn).await?;
+    let progress = journal::read_progress(session, lease, new.call.turn).await?;
     if let Some(asked) = find_question(session, new.call).await? {
         return Ok(asked);
     }
@@ -31,7 +31,7 @@ pub(crate) async fn open(
         id: PartId(process.new_id()),
         conversation: lease.conversation.clone(),
         turn: call.turn,
-        position: standing.next_position,
+        position: progress.next_position,
         content: PartContent::Question { text, buttons },
         state: PartState::Pending,
         attempts: 0,
@@ -54,10 +54,10 @@ pub(crate) async fn open(
     Ok(part)
 }
 
-/// The question that was asked about a call, unless it certainly never arrived.
+/// The question that was asked about a call, which may be closed by now; `None` if it certainly never arrived.
 async fn find_question(session: &mut Session<'_>, call: CallId) -> Result<Option<Part>> {
     let row: Option<PartRow> = sqlx::query_as(select_part!(
-        "WHERE turn = $1 AND call = $2 AND (settled = 0 OR (state = 'failed' \
+        "WHERE turn = $1 AND call = $2 AND (settled = 0 OR closing IS NOT NULL OR (state = 'failed' \
              AND json_extract(state_detail, '$.reason.why') = 'may_have_arrived')) ORDER BY position DESC LIMIT 1"
     ))
     .bind(call.turn.0)
@@ -117,7 +117,7 @@ pub(crate) async fn close_each(
         if !part.question.as_ref().is_some_and(|question| ends(question.call)) {
             continue;
         }
-        part.close_question(text.map(str::to_owned));
+        part.close_question(text.map(str::to_owned), now);
         if part.is_closing_edit() && part.state == PartState::Pending && std::mem::take(&mut is_free) {
             part.start(now);
         }

@@ -24,7 +24,7 @@ pub(crate) async fn receive(
     message: &InboundMessage,
     claim: ClaimMode,
 ) -> Result<ReceiveOutcome> {
-    let found = look(session, message).await?;
+    let found = find_conversation(session, message).await?;
     if let Some(turn) = found.known.map(TurnId) {
         return Ok(ReceiveOutcome { turn, duplicate: true, claimed: None });
     }
@@ -42,7 +42,7 @@ pub(crate) async fn receive(
         ClaimMode::IfFree if free => Some(lanes::claim(&mut batch, process, &message.conversation, lane.as_ref(), now)),
         ClaimMode::IfFree | ClaimMode::Never => None,
     };
-    let place = Place { process, message, now, owned: !free };
+    let place = Arrival { process, message, now, owned: !free };
     let (turn, stored) = match place.replace(session, &mut batch).await? {
         Some(turn) => (turn, None),
         None => place.add(session, &mut batch).await?,
@@ -105,7 +105,7 @@ impl Found {
     }
 }
 
-async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<Found> {
+async fn find_conversation(session: &mut Session<'_>, message: &InboundMessage) -> Result<Found> {
     let mut batch = Batch::default();
     // One row: each row and each statement that ends wakes whoever waits for the batch.
     let found = batch
@@ -115,18 +115,19 @@ async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<Fou
                  owner, token, expires_at, voice, agent, \
                  EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND settled = 0) AS unsettled, \
                  EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $3 AND state = 'queued') AS queued, \
-                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND told = 0) AS untold \
+                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND told = 0 AND call IS NULL) \
+                     AS untold \
              FROM (SELECT 1) LEFT JOIN lanes ON lanes.conversation = $3",
         )
         .bind(message.conversation.channel().as_str())
         .bind(&message.key)
         .bind(message.conversation.to_string())
         .only_row();
-    session.run(batch).await?.first(found)?.ok_or(Error::Row { what: "look at a conversation" })
+    session.run(batch).await?.first_row(found)?.ok_or(Error::Row { what: "look at a conversation" })
 }
 
 /// A message whose key is new, and what decides where it goes.
-struct Place<'a> {
+struct Arrival<'a> {
     process: &'a Process,
     message: &'a InboundMessage,
     now: Timestamp,
@@ -145,7 +146,7 @@ struct Joinable {
     oldest: bool,
 }
 
-impl Place<'_> {
+impl Arrival<'_> {
     /// Puts an edit in the place of its original, if that is queued and nobody has taken it up.
     ///
     /// Taken up is what was injected into a running turn, and the turn that an owner works on: the lane's oldest. The

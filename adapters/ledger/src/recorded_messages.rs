@@ -133,7 +133,7 @@ async fn other_doubt(session: &mut Session<'_>, chat: &ChatBounds, part: PartId,
          WHERE rowid > (SELECT COALESCE(MAX(rowid), 0) FROM parts) - $6 AND ",
         in_chat!("conversation"),
         " AND id <> $4 AND created_at > $5 AND ((labelled = 1 AND call IS NOT NULL) OR (target IS NULL AND (labelled = 1 \
-         OR state IN ('sending', 'in_doubt') OR (searched = 1 AND settled = 0) OR (state = 'failed' AND attempts > 0 \
+         OR state IN ('sending', 'in_doubt') OR (searched = 1 AND settled = 0 AND state <> 'open') OR (state = 'failed' AND attempts > 0 \
              AND json_extract(state_detail, '$.reason.why') IN ('may_have_arrived', 'discarded'))))))"
     ))
     .bind(&chat.name)

@@ -18,8 +18,9 @@ pub(crate) async fn rename(
     };
     let (old, new) = (has_turns(from), has_turns(to));
     let answers = session.run(batch).await?;
-    let is_so =
-        |statement| Ok::<_, crate::error::Error>(answers.first::<(bool,)>(statement)?.is_some_and(|(is_so,)| is_so));
+    let is_so = |statement| {
+        Ok::<_, crate::error::Error>(answers.first_row::<(bool,)>(statement)?.is_some_and(|(is_so,)| is_so))
+    };
     if !is_so(old)? {
         return Ok(RenameOutcome::NotFound);
     }
@@ -72,7 +73,7 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
     batch
         .add(
             "UPDATE parts SET settled = 1, state = $2, state_detail = $3 \
-             WHERE conversation = $1 AND settled = 0 AND call IS NOT NULL",
+             WHERE conversation = $1 AND call IS NOT NULL AND (settled = 0 OR state = 'failed')",
         )
         .bind(from.to_string())
         .bind(unneeded.as_str())

@@ -59,7 +59,7 @@ pub(crate) async fn migrate(
     Ok(())
 }
 
-/// Writes a copy beside the database, unless an earlier start has: it came no further, so the database is the same.
+/// Writes a copy beside the database, in place of one of the same version: the database may have changed since.
 async fn keep_copy(connection: &mut SqliteConnection, path: &Path, version: i64) -> Result<PathBuf, SchemaError> {
     let beside = |suffix: String| {
         let mut name = path.as_os_str().to_owned();
@@ -68,9 +68,6 @@ async fn keep_copy(connection: &mut SqliteConnection, path: &Path, version: i64)
     };
     let copy = beside(format!("{COPY_SUFFIX}{version}"));
     let unfinished = beside(format!("{COPY_SUFFIX}{version}.partial"));
-    if copy.exists() {
-        return Ok(copy);
-    }
     let created = unfinished.clone();
     run_blocking(move || {
         match fs::remove_file(&created) {
@@ -80,9 +77,13 @@ async fn keep_copy(connection: &mut SqliteConnection, path: &Path, version: i64)
         fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(created)
     })
     .await?;
-    // Into an empty file, so that nobody else can read it. Nothing else writes meanwhile: who does holds the lock.
-    let target = unfinished.to_string_lossy().into_owned();
-    sqlx::query("VACUUM INTO $1").bind(target).execute(connection).await.map_err(SchemaError::Failed)?;
+    // Into an empty file, so that nobody else can read it.
+    let not_utf8 = || io::Error::new(io::ErrorKind::InvalidInput, "the path of the data directory isn't UTF-8");
+    let target = unfinished.to_str().ok_or_else(not_utf8).map_err(|error| SchemaError::Failed(error.into()))?;
+    if let Err(error) = sqlx::query("VACUUM INTO $1").bind(target).execute(connection).await {
+        let _removed = fs::remove_file(&unfinished);
+        return Err(SchemaError::Failed(error));
+    }
     let finished = copy.clone();
     run_blocking(move || {
         fs::File::open(&unfinished)?.sync_all()?;

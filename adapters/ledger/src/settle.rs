@@ -1,6 +1,10 @@
 //! A part's end: what takes its place, the closing notice, the part that follows, and the lane's release.
 
-use satchel_domain::{Part, PartContent, PartId, PartState, Timestamp, delivery::DeliveryRules, part::PlannedPart};
+use satchel_domain::{
+    Part, PartContent, PartId, PartState, Timestamp,
+    delivery::DeliveryRules,
+    part::{FailureReason, PlannedPart},
+};
 use satchel_ports::ledger::{Lease, SettleOutcome, Settlement};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -27,7 +31,10 @@ pub(crate) async fn settle_part(
     if !settlement.children.is_empty() || settlement.notice.is_some() {
         // Only what takes a part's place, or stands behind it, needs to know where it stands.
         let row = parts::unsettled(session, lease, part.id).await?;
-        if !settlement.children.is_empty() {
+        if row.closing.is_some() {
+            // A question that was closed while it was refused: nobody needs another form of it.
+            part.state = PartState::Failed { reason: FailureReason::NotNeeded };
+        } else if !settlement.children.is_empty() {
             let by = insert_children(session, process, lease, &row, &part, &settlement.children).await?;
             part.state = PartState::Replaced { by };
         }
@@ -44,11 +51,11 @@ pub(crate) async fn settle_part(
     if !part.state.is_settled() {
         return Err(Error::NotSettled(part.id));
     }
-    let next = match rows::part(session, answers.first(next)?).await? {
+    let next = match rows::part(session, answers.first_row(next)?).await? {
         Some(next) => Some(begin(session, lease, next, &settlement.rules, now).await?),
         None => None,
     };
-    Ok(SettleOutcome { next, released: answers.first::<(i64,)>(released)?.is_some() })
+    Ok(SettleOutcome { next, released: answers.first_row::<(i64,)>(released)?.is_some() })
 }
 
 /// Settles a part behind which nothing is expected, and gives its lane back, in one trip. It fails where the lane is
@@ -91,8 +98,6 @@ async fn insert_children(
             first_attempt_at: None,
             streamed: false,
             searched: false,
-            // The last one names the commands by which it is answered.
-            question: parent.question.clone().filter(|_| usize::try_from(offset).ok() == Some(children.len())),
             target: parent.target.clone().filter(|_| takes_target),
             ..parent.clone()
         };

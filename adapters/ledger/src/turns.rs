@@ -128,9 +128,9 @@ fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
 
 impl TurnStatements {
     async fn load(&self, session: &mut Session<'_>, answers: &Answers) -> Result<Option<ReadTurn>> {
-        let Some(oldest) = answers.first::<OldestTurn>(self.oldest)? else { return Ok(None) };
+        let Some(oldest) = answers.first_row::<OldestTurn>(self.oldest)? else { return Ok(None) };
         let journal: Vec<(Json<JournalEntry<AttachmentRef>>,)> = answers.all(self.journal)?;
-        let stream: Option<PartRow> = answers.first(self.stream)?;
+        let stream: Option<PartRow> = answers.first_row(self.stream)?;
         let unreported: Vec<PartRow> = answers.all(self.unreported)?;
         let named = journal.iter().flat_map(|(entry,)| entry.files()).map(|file| file.id);
         let sent = stream.iter().chain(&unreported).flat_map(PartRow::files);
@@ -141,7 +141,7 @@ impl TurnStatements {
             id: TurnId(oldest.id),
             messages: rows::messages(answers.all(self.messages)?)?,
             ready_at: Timestamp(oldest.ready_at),
-            has_followers: answers.first::<(bool,)>(self.followed)?.is_some_and(|(followed,)| followed),
+            has_followers: answers.first_row::<(bool,)>(self.followed)?.is_some_and(|(followed,)| followed),
             journal: journal.collect::<Result<_>>()?,
             stream: stream.map(|row| row.into_part(&records)).transpose()?,
             crashes: rows::number(oldest.crashes, "number of crashes")?,

@@ -96,7 +96,7 @@ enum Ran {
 }
 
 impl Ran {
-    fn of<T>(outcome: &Result<T>) -> Self {
+    fn from_outcome<T>(outcome: &Result<T>) -> Self {
         match outcome {
             Ok(_) => Self::Well,
             Err(error) if error.is_full() => Self::Full,
@@ -144,14 +144,14 @@ where
                 Ok(outcome) => outcome,
                 Err(_) => Err(Error::Panicked),
             };
-            let ran = Ran::of(&outcome);
+            let ran = Ran::from_outcome(&outcome);
             self.outcome = Some(outcome);
             ran
         })
     }
 
     fn settle(&mut self, closing: Result<()>) -> Ran {
-        let ran = Ran::of(&closing);
+        let ran = Ran::from_outcome(&closing);
         if let Err(error) = closing {
             self.outcome = Some(Err(error));
         }
@@ -176,7 +176,7 @@ async fn work_off(mut connection: SqliteConnection, mut jobs: mpsc::Receiver<Box
         let transaction = run_group(&mut connection, &mut group, &commits).await.map_err(Arc::new);
         if transaction.is_err() {
             // SQLite has rolled back by itself after some errors; then there is nothing left to do.
-            let _ = Batch::of(&["ROLLBACK"]).run(&mut connection).await;
+            let _ = Batch::from_statements(&["ROLLBACK"]).run(&mut connection).await;
         }
         for job in group.drain(..) {
             job.answer(transaction.clone());
@@ -197,10 +197,10 @@ async fn run_group(connection: &mut SqliteConnection, group: &mut [Box<dyn Job>]
 
 /// Runs a job as a transaction and says whether something was committed.
 async fn run_alone(connection: &mut SqliteConnection, job: &mut dyn Job) -> Result<bool> {
-    let mut session = Session::behind(connection, Some(Batch::of(&["BEGIN IMMEDIATE"])));
+    let mut session = Session::behind(connection, Some(Batch::from_statements(&["BEGIN IMMEDIATE"])));
     if job.run(&mut session).await != Ran::Well {
         // It fails where SQLite has rolled back by itself, and where nothing was begun.
-        let _ = session.run(Batch::of(&["ROLLBACK"])).await;
+        let _ = session.run(Batch::from_statements(&["ROLLBACK"])).await;
         return Ok(false);
     }
     let closing = session.take_closing();
@@ -216,9 +216,9 @@ async fn run_alone(connection: &mut SqliteConnection, job: &mut dyn Job) -> Resu
 /// Runs jobs as one transaction, each behind a savepoint of its own, and says whether something was committed.
 async fn run_together(connection: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Result<bool> {
     // By itself: were it to fail on the first job's trip, the others would not know why.
-    Batch::of(&["BEGIN IMMEDIATE"]).run(connection).await?;
+    Batch::from_statements(&["BEGIN IMMEDIATE"]).run(connection).await?;
     let mut written = false;
-    let mut opening = Some(Batch::of(&["SAVEPOINT job"]));
+    let mut opening = Some(Batch::from_statements(&["SAVEPOINT job"]));
     for job in jobs {
         let mut session = Session::behind(connection, opening.take());
         let mut ran = job.run(&mut session).await;
@@ -230,15 +230,17 @@ async fn run_together(connection: &mut SqliteConnection, jobs: &mut [Box<dyn Job
         match ran {
             Ran::Well => {
                 written |= job.effect() == Effect::Writes;
-                opening = opening.or_else(|| Some(Batch::of(&["RELEASE job", "SAVEPOINT job"])));
+                opening = opening.or_else(|| Some(Batch::from_statements(&["RELEASE job", "SAVEPOINT job"])));
             }
             // It came to nothing, so the savepoint that stands is still that of the job before it.
             Ran::Failed | Ran::Full if opening.is_some() => {}
-            Ran::Failed => drop(session.run(Batch::of(&["ROLLBACK TO job"])).await?),
+            Ran::Failed => drop(session.run(Batch::from_statements(&["ROLLBACK TO job"])).await?),
             // Fails when nothing is left to roll back to.
-            Ran::Full => drop(session.run(Batch::of(&["ROLLBACK TO job"])).await.map_err(|_| Error::Full)?),
+            Ran::Full => {
+                drop(session.run(Batch::from_statements(&["ROLLBACK TO job"])).await.map_err(|_| Error::Full)?)
+            }
         }
     }
-    Batch::of(&["COMMIT"]).run(connection).await?;
+    Batch::from_statements(&["COMMIT"]).run(connection).await?;
     Ok(written)
 }

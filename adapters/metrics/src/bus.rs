@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_domain::TurnId;
+use satchel_domain::{TurnId, part::FailureReason};
 use satchel_ports::{BusError, BusEvent, EventBus, event_bus::EventStream};
 use tracing::{Span, field::Empty};
 
@@ -15,7 +15,7 @@ use super::{ChannelLabels, Metrics, PartLabels, TurnLabels, label_value};
 
 const ENDINGS: [&str; 6] = ["done", "budget", "cancelled", "model_failed", "failed", "crashed"];
 pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "withdraw"];
-const STATES: [&str; 7] = ["pending", "sending", "waiting", "in_doubt", "sent", "failed", "replaced"];
+const STATES: [&str; 8] = ["pending", "sending", "waiting", "in_doubt", "open", "sent", "failed", "replaced"];
 
 /// How many turns are tracked at once. The turn of a message that was injected into another one never completes.
 const MAX_TRACKED_TURNS: usize = 1_000;
@@ -68,6 +68,8 @@ impl MeasuredBus {
                 let ending = label_value(ending, &ENDINGS);
                 self.metrics.turns.get_or_create(&TurnLabels { channel, ending }).inc();
             }
+            // Nothing of it was to be delivered any more.
+            BusEvent::DeliveryPart { reason: Some(FailureReason::NotNeeded), .. } => {}
             BusEvent::DeliveryPart { kind, state, .. } => {
                 let (kind, state) = (label_value(kind, &KINDS), label_value(state, &STATES));
                 self.metrics.parts.get_or_create(&PartLabels { channel, kind, state }).inc();

@@ -161,8 +161,8 @@ async fn run_and_record(
         }
         recorded => recorded?,
     };
-    if scope.confirmations.has_opened_questions() {
-        // It may have closed a question.
+    if scope.confirmations.has_opened_questions() || origin != CallOrigin::Fresh {
+        // It may have closed a question, also one that an earlier process has opened.
         lane.planned.notify_one();
     }
     let failed = outcome.failed;

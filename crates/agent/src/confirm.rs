@@ -179,14 +179,17 @@ pub async fn confirm_call(
         return Ok(ConfirmOutcome::Refused(reason));
     };
     let _guard = confirmations.track_question();
-    let mut question = Question::ask(services, lane, QuestionText { call, text, buttons }).await?;
+    let mut question = Question::open(services, lane, QuestionText { call, text, buttons }).await?;
+    if question.is_closed() {
+        return Ok(ConfirmOutcome::Refused("not run: nobody allowed this call in time".to_owned()));
+    }
     let wait = async {
         let decided = wait_for_decision(services, &lane.lease.conversation, confirmations, requester, &code);
         tokio::pin!(decided);
         tokio::select! {
             biased;
             decision = &mut decided => Ok(Some(decision)),
-            posted = question.stands(answer_time) => match posted {
+            posted = question.wait_until_open(answer_time) => match posted {
                 Ok(()) => Ok(timeout(confirm_timeout, decided).await.ok()),
                 Err(reason) => Err(reason),
             },

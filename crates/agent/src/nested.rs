@@ -85,7 +85,7 @@ impl ToolCaller for NestedToolCaller {
                 Err(ToolError(outcome.text.unwrap_or_default()))
             }
             Ok(outcome) => Ok(outcome),
-            Err(error) => Err(ToolError(format!("the person's decision could not be recorded: {error}"))),
+            Err(error) => Err(ToolError(format!("asking the person failed: {error}"))),
         }
     }
 }

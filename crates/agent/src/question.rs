@@ -41,6 +41,7 @@ pub(crate) struct Question {
     call: CallId,
     tool: String,
     part: PartId,
+    is_closed: bool,
     changes: BoxStream<'static, ()>,
 }
 
@@ -50,7 +51,7 @@ impl Question {
     ///
     /// # Errors
     /// When it can't be opened.
-    pub(crate) async fn ask(
+    pub(crate) async fn open(
         services: &AgentServices,
         lane: &LaneHandle,
         QuestionText { call, text, buttons }: QuestionText<'_>,
@@ -65,16 +66,22 @@ impl Question {
         let conversation = lane.lease.conversation.clone();
         publish(services, BusEvent::ToolQuestion { conversation, call: call.id, text, buttons }).await;
         let (services, lane, tool) = (services.clone(), lane.clone(), call.name.clone());
-        Ok(Self { services, lane, call: call.id, tool, part: opened.id, changes })
+        let is_closed = opened.question.is_some_and(|question| question.closing.is_some());
+        Ok(Self { services, lane, call: call.id, tool, part: opened.id, is_closed, changes })
+    }
+
+    /// Returns whether an earlier process has closed it, without an answer: nobody can answer it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Waits until it stands, or may stand though nobody knows as what. `patience` is how long it may take to be sent.
     ///
     /// # Errors
     /// When it can't be sent, in words.
-    pub(crate) async fn stands(&mut self, patience: Duration) -> Result<(), String> {
+    pub(crate) async fn wait_until_open(&mut self, patience: Duration) -> Result<(), String> {
         let mut last = PartState::Pending;
-        let standing = timeout(patience, self.wait_until_sent(&mut last)).await;
+        let standing = timeout(patience, self.wait_for_delivery(&mut last)).await;
         standing.unwrap_or_else(|_| match last {
             PartState::Sending | PartState::InDoubt { .. } => Ok(()),
             PartState::Waiting { reason, .. } => Err(reason),
@@ -82,7 +89,7 @@ impl Question {
         })
     }
 
-    async fn wait_until_sent(&mut self, last: &mut PartState) -> Result<(), String> {
+    async fn wait_for_delivery(&mut self, last: &mut PartState) -> Result<(), String> {
         loop {
             *last = read(&self.services, self.call, self.part).await.map_or(PartState::Pending, |part| part.state);
             match last {

@@ -374,7 +374,7 @@ impl Part {
     /// Closes a question: an edit replaces it by `text`, or by its [`CallQuestion::unanswered`]. One that was never
     /// started is settled at once; one under way is closed when it is known what became of it. A question that is closed
     /// already stays as it is, and so does any other part.
-    pub fn close_question(&mut self, text: Option<String>) {
+    pub fn close_question(&mut self, text: Option<String>, now: Timestamp) {
         let Some(question) = self.question.as_mut().filter(|question| question.closing.is_none()) else { return };
         if self.state.is_settled() {
             return;
@@ -383,17 +383,18 @@ impl Part {
         if self.state == PartState::Pending && self.attempts == 0 {
             self.state = PartState::Failed { reason: FailureReason::NotNeeded };
         }
-        self.turn_into_closing_edit();
+        self.turn_into_closing_edit(now);
     }
 
-    /// Makes an open question that is closed the edit that closes its message.
-    pub fn turn_into_closing_edit(&mut self) {
+    /// Makes an open question that is closed the edit that closes its message, whose age counts from here.
+    pub fn turn_into_closing_edit(&mut self, now: Timestamp) {
         let closing = self.question.as_ref().and_then(|question| question.closing.as_ref());
         if let (PartState::Open { message }, Some(text)) = (&self.state, closing) {
             self.target = Some(message.clone());
             self.content = PartContent::from_text(text);
             self.state = PartState::Pending;
             (self.attempts, self.first_attempt_at, self.searched) = (0, None, false);
+            self.created_at = now;
         }
     }
 

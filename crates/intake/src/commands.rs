@@ -230,7 +230,9 @@ Voice replies are on here: you get each reply as text and as a voice message. Tu
 async fn list_outbox(archive: &dyn Archive, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query =
         OutboxQuery { conversation: Some(conversation.clone()), limit: Some(MAX_LISTED), ..OutboxQuery::default() };
-    let parts = archive.parts(&query).await?;
+    let mut parts = archive.parts(&query).await?;
+    // Its text is in the chat.
+    parts.retain(|part| !matches!(part.state, PartState::Open { .. }));
     if parts.is_empty() {
         return Ok(OutgoingResponse::from_text("Everything has been delivered."));
     }

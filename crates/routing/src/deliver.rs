@@ -324,7 +324,8 @@ async fn closing_notice_after(
 ) -> Result<Option<String>, LedgerError> {
     let turn = context.archive.turn(part.turn).await?;
     // A replacement is younger than the reply. A revocation since the reply was planned applies to all of its parts.
-    let creation_times = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
+    let reply = turn.iter().flat_map(|turn| &turn.parts).filter(|part| part.question.is_none());
+    let creation_times = reply.map(|part| part.created_at);
     let planned_at = creation_times.fold(part.created_at, Ord::min);
     let make_link: MakeLink<'_> = &|file| context.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
     let Some(turn) = turn else {

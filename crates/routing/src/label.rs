@@ -9,17 +9,17 @@ use satchel_domain::{
 use crate::split::starts_block;
 
 /// What stands before a text or a caption that may have arrived already.
-pub const DUPLICATE_LABEL: &str = "(possible duplicate)";
+pub(crate) const DUPLICATE_LABEL: &str = "(possible duplicate)";
 
 /// The room that plans keep for the label and what parts it from the words, in UTF-16 units and in characters.
-pub const LABEL_UNITS: usize = DUPLICATE_LABEL.len() + 2;
+pub(crate) const LABEL_UNITS: usize = DUPLICATE_LABEL.len() + 2;
 
 /// The content with the label before its text or its first caption. Where captions are alternative texts, which hardly
 /// anybody sees, it stands as a text above the files.
 ///
 /// A withdrawal shows nothing that could be labelled and stays as it is.
 #[must_use]
-pub fn with_duplicate_label(content: &PartContent, caption_rule: CaptionRule) -> PartContent {
+pub(crate) fn with_duplicate_label(content: &PartContent, caption_rule: CaptionRule) -> PartContent {
     let mut content = match (content.clone(), caption_rule) {
         (PartContent::File(item), CaptionRule::AltText { .. }) => return label_above_files(vec![item]),
         (PartContent::Album { items }, CaptionRule::AltText { .. }) => return label_above_files(items),

@@ -6,8 +6,8 @@
 #![warn(missing_docs)]
 
 pub mod deliver;
-pub mod label;
-pub mod lookup;
+mod label;
+mod lookup;
 pub mod notice;
 pub mod plan;
 pub mod replan;

@@ -1,4 +1,4 @@
-//! Looks up messages whose send is in doubt, for parts and questions alike.
+//! Looks up messages whose send is in doubt.
 
 use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
@@ -7,7 +7,7 @@ use satchel_ports::{
 
 /// A send that was left in doubt.
 #[derive(Debug, Clone)]
-pub struct DoubtfulSend {
+pub(crate) struct DoubtfulSend {
     /// What was sent.
     pub part: SendRequest,
     /// When it was first started.
@@ -22,7 +22,7 @@ pub struct DoubtfulSend {
 ///
 /// # Errors
 /// When the ledger can't say what it knows of the chat's messages.
-pub async fn look_up(
+pub(crate) async fn look_up(
     outbox: &dyn Outbox,
     channel: &dyn Channel,
     DoubtfulSend { part, since, attempts }: DoubtfulSend,
@@ -41,7 +41,7 @@ pub async fn look_up(
 }
 
 /// Deletes messages that a person sees twice. What can't be deleted stays, and is logged: the other copy is the reply.
-pub async fn delete_duplicates(channel: &dyn Channel, conversation: &ConversationId, duplicates: &[MessageRef]) {
+pub(crate) async fn delete_duplicates(channel: &dyn Channel, conversation: &ConversationId, duplicates: &[MessageRef]) {
     for duplicate in duplicates {
         match channel.delete(conversation, duplicate).await {
             Ok(()) => tracing::info!(chat.id = %conversation, message.id = %duplicate, "late duplicate deleted"),

@@ -28,14 +28,14 @@ fn notes(texts: &[&str]) -> Vec<HistoryMessage> {
 /// What is known of a history of at most ten messages.
 fn known(held: &Held, lease: &Lease) -> Option<Vec<HistoryMessage>> {
     match held.history(&lease.conversation, 10) {
-        Known::Messages(messages) => Some(messages),
-        Known::Nothing(_) => None,
+        CachedHistory::Messages(messages) => Some(messages),
+        CachedHistory::Nothing(_) => None,
     }
 }
 
 /// Reads a history as the ledger does.
 fn read(held: &Held, lease: &Lease, messages: &[HistoryMessage]) {
-    let Known::Nothing(reading) = held.history(&lease.conversation, 10) else { panic!("it is known already") };
+    let CachedHistory::Nothing(reading) = held.history(&lease.conversation, 10) else { panic!("it is known already") };
     held.learn(&lease.conversation, reading.expect("the lane is held"), messages, 10);
 }
 
@@ -53,11 +53,15 @@ fn history_is_read_once_and_extended_across_leases() {
     read(&held, &first, &notes(&["a"]));
     complete(&held, &first, HistoryChange::Append(notes(&["b", "c"])));
     assert_eq!(known(&held, &first), Some(notes(&["a", "b", "c"])));
-    assert_eq!(held.history(&first.conversation, 2), Known::Messages(notes(&["b", "c"])), "fewer are asked for");
-    assert!(matches!(held.history(&first.conversation, 11), Known::Nothing(Some(_))), "more are asked for");
+    assert_eq!(
+        held.history(&first.conversation, 2),
+        CachedHistory::Messages(notes(&["b", "c"])),
+        "fewer are asked for"
+    );
+    assert!(matches!(held.history(&first.conversation, 11), CachedHistory::Nothing(Some(_))), "more are asked for");
 
     held.given_back(&first);
-    assert_eq!(held.history(&first.conversation, 10), Known::Nothing(None), "anybody may go on with it");
+    assert_eq!(held.history(&first.conversation, 10), CachedHistory::Nothing(None), "anybody may go on with it");
     let second = lease("console:main", 8);
     held.claimed(&second, later());
     assert_eq!(known(&held, &second), Some(notes(&["a", "b", "c"])));
@@ -84,7 +88,7 @@ fn cache_misses_after_foreign_claim() {
     held.claimed(&third, later());
     assert_eq!(known(&held, &third), None, "somebody had the second lease");
 
-    held.forget(&first.conversation);
+    held.evict(&first.conversation);
     learned();
     held.renewed(std::slice::from_ref(&first), &[], Instant::now());
     assert_eq!(known(&held, &first), None, "the lease has run out");
@@ -95,7 +99,7 @@ fn cache_misses_after_foreign_claim() {
     assert_eq!(known(&held, &first), None, "the lease is lost");
 
     learned();
-    held.forget(&first.conversation);
+    held.evict(&first.conversation);
     assert_eq!(known(&held, &first), None, "the conversation has another name");
 }
 
@@ -104,21 +108,23 @@ fn history_read_during_completion_is_not_cached() {
     let held = Held::default();
     let lease = lease("console:main", 1);
     held.claimed(&lease, later());
-    let Known::Nothing(Some(reading)) = held.history(&lease.conversation, 10) else { panic!("nothing is known") };
+    let CachedHistory::Nothing(Some(reading)) = held.history(&lease.conversation, 10) else {
+        panic!("nothing is known")
+    };
     complete(&held, &lease, HistoryChange::Append(notes(&["b"])));
     held.learn(&lease.conversation, reading, &notes(&["a"]), 10);
     assert_eq!(known(&held, &lease), None);
 
     read(&held, &lease, &notes(&["a", "b"]));
     let taken = held.take_history(&lease);
-    assert_eq!(held.history(&lease.conversation, 10), Known::Nothing(None), "it is being changed");
+    assert_eq!(held.history(&lease.conversation, 10), CachedHistory::Nothing(None), "it is being changed");
     held.put_history(&lease, taken, None);
     assert_eq!(known(&held, &lease), None, "nobody knows whether the turn was completed");
 
     read(&held, &lease, &notes(&["a", "b"]));
     // A caller who waits no longer for a completion that may have come about.
     assert!(held.take_history(&lease).is_some());
-    assert_eq!(held.history(&lease.conversation, 10), Known::Nothing(None));
+    assert_eq!(held.history(&lease.conversation, 10), CachedHistory::Nothing(None));
     let next = self::lease("console:main", 2);
     held.claimed(&next, later());
     read(&held, &next, &notes(&["a", "b", "c"]));

@@ -8,7 +8,7 @@ use satchel_ports::ledger::{
 };
 
 use super::read;
-use crate::{SqliteLedger, held::Known, queries, records, unreadable};
+use crate::{SqliteLedger, held::CachedHistory, queries, records, undecodable};
 
 #[async_trait]
 impl Archive for SqliteLedger {
@@ -30,8 +30,8 @@ impl Archive for SqliteLedger {
 
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError> {
         match self.held.history(conversation, limit) {
-            Known::Messages(messages) => Ok(messages),
-            Known::Nothing(reading) => {
+            CachedHistory::Messages(messages) => Ok(messages),
+            CachedHistory::Nothing(reading) => {
                 let read = read!(self, "reading the history", queries::history, conversation, limit)?;
                 if let Some(reading) = reading {
                     self.held.learn(conversation, reading, &read, limit);
@@ -58,6 +58,6 @@ impl Archive for SqliteLedger {
     }
 
     async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError> {
-        read!(self, "counting undecodable updates", unreadable::counts)
+        read!(self, "counting undecodable updates", undecodable::counts)
     }
 }

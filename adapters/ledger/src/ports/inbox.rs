@@ -8,7 +8,7 @@ use satchel_ports::ledger::{ClaimMode, Inbox, LedgerError, ReceiveOutcome, Renam
 use serde_json::Value;
 
 use super::read;
-use crate::{SqliteLedger, bookmarks, receive, rename, unreadable};
+use crate::{SqliteLedger, checkpoints, receive, rename, undecodable};
 
 #[async_trait]
 impl Inbox for SqliteLedger {
@@ -32,7 +32,7 @@ impl Inbox for SqliteLedger {
         let (process, update) = (Arc::clone(&self.process), update.clone());
         self.writer
             .write("storing an undecodable update", move |s| {
-                Box::pin(async move { unreadable::keep(s, &process, &update).await })
+                Box::pin(async move { undecodable::keep(s, &process, &update).await })
             })
             .await
     }
@@ -48,19 +48,19 @@ impl Inbox for SqliteLedger {
             .writer
             .write("renaming a conversation", move |s| Box::pin(async move { rename::rename(s, &from, &to).await }))
             .await;
-        names.iter().for_each(|name| self.held.forget(name));
+        names.iter().for_each(|name| self.held.evict(name));
         renamed
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
-        read!(self, "loading a checkpoint", bookmarks::read, channel)
+        read!(self, "loading a checkpoint", checkpoints::read, channel)
     }
 
     async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
         let (channel, bookmark) = (channel.clone(), bookmark.clone());
         self.writer
             .write("saving a checkpoint", move |s| {
-                Box::pin(async move { bookmarks::keep(s, &channel, &bookmark).await })
+                Box::pin(async move { checkpoints::keep(s, &channel, &bookmark).await })
             })
             .await
     }

@@ -54,8 +54,10 @@ impl Outbox for SqliteLedger {
     }
 
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
-        let (lease, part) = (lease.clone(), part.clone());
-        self.writer.write("saving a part", move |s| Box::pin(async move { parts::save(s, &lease, &part).await })).await
+        let (process, lease, part) = (Arc::clone(&self.process), lease.clone(), part.clone());
+        self.writer
+            .write("saving a part", move |s| Box::pin(async move { parts::save(s, &process, &lease, &part).await }))
+            .await
     }
 
     async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {

@@ -19,7 +19,8 @@ impl Pairings for SqliteLedger {
         rules: &PairingRules,
     ) -> Result<Option<Pairing>, LedgerError> {
         // Most who write have a code, or get none; a flood of them must not become a flood of commits.
-        if let Some(known) = read!(self, "issuing a pairing code", people::known, &self.process, stranger, rules)? {
+        if let Some(known) = read!(self, "issuing a pairing code", people::find_answer, &self.process, stranger, rules)?
+        {
             return Ok(known);
         }
         let (process, stranger, rules) = (Arc::clone(&self.process), stranger.clone(), *rules);
@@ -38,7 +39,7 @@ impl Pairings for SqliteLedger {
         let (process, decision, rules) = (Arc::clone(&self.process), decision.clone(), *rules);
         self.writer
             .write("deciding a pairing code", move |s| {
-                Box::pin(async move { people::judge(s, &process, &decision, &rules).await })
+                Box::pin(async move { people::decide(s, &process, &decision, &rules).await })
             })
             .await
     }

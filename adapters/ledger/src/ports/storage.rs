@@ -42,9 +42,9 @@ impl Storage for SqliteLedger {
         let (process, file) = (Arc::clone(&self.process), forget.clone());
         let forgotten = self
             .writer
-            .write("forgetting a file", move |s| Box::pin(async move { forget::forget(s, &process, &file).await }))
+            .write("forgetting a file", move |s| Box::pin(async move { forget::forget_file(s, &process, &file).await }))
             .await;
-        self.held.forget(&forget.conversation);
+        self.held.evict(&forget.conversation);
         forgotten
     }
 

@@ -68,16 +68,21 @@ struct Scene {
     services: AgentServices,
     lane: LaneHandle,
     log: Arc<Mutex<Vec<String>>>,
+    /// The text by which the question is closed already when it is opened.
+    closing: Arc<Mutex<Option<String>>>,
 }
 
 impl Scene {
     fn new(reported: Vec<Part>, events: Vec<BusEvent>) -> Self {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut ledger = MockLedger::default();
-        let lines = Arc::clone(&log);
+        let closing: Arc<Mutex<Option<String>>> = Arc::default();
+        let (lines, closed_by) = (Arc::clone(&log), Arc::clone(&closing));
         ledger.outbox.expect_open_question().returning(move |_, question| {
             lines.lock().unwrap().push(format!("open {}, else {}", question.text, question.unanswered));
-            Ok(part(1, PartState::Sending))
+            let mut opened = part(1, PartState::Sending);
+            opened.question.as_mut().unwrap().closing.clone_from(&closed_by.lock().unwrap());
+            Ok(opened)
         });
         let lines = Arc::clone(&log);
         ledger.outbox.expect_close_question().returning(move |_, call, text| {
@@ -134,12 +139,12 @@ impl Scene {
             planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        Self { services, lane, log }
+        Self { services, lane, log, closing }
     }
 
-    async fn ask(&self) -> Question {
+    async fn open(&self) -> Question {
         let question = QuestionText { call: &call(), text: "May I?".into(), buttons: Vec::new() };
-        Question::ask(&self.services, &self.lane, question).await.unwrap()
+        Question::open(&self.services, &self.lane, question).await.unwrap()
     }
 
     /// Whether the lane was woken to deliver something since this was last asked.
@@ -169,9 +174,18 @@ async fn question_stands_once_its_message_may_be_seen() {
     ];
     for (reported, expected) in cases {
         let scene = Scene::new(reported.clone(), Vec::new());
-        let stands = scene.ask().await.stands(PATIENCE).await;
+        let stands = scene.open().await.wait_until_open(PATIENCE).await;
         assert_eq!(stands, expected.map_err(str::to_owned), "{reported:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn question_closed_by_an_earlier_process_is_known_as_closed() {
+    let mut scene = Scene::new(vec![part(1, open())], Vec::new());
+    assert!(!scene.open().await.is_closed());
+    scene = Scene::new(vec![part(1, open())], Vec::new());
+    scene.closing.lock().unwrap().replace("No answer in time: `vault`".into());
+    assert!(scene.open().await.is_closed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +196,7 @@ async fn patience_ends_with_a_doubt_or_the_reason() {
         (PartState::Pending, Err("it could not be sent in time".to_owned())),
     ] {
         let began = Instant::now();
-        assert_eq!(Scene::new(vec![part(1, state)], Vec::new()).ask().await.stands(PATIENCE).await, expected);
+        assert_eq!(Scene::new(vec![part(1, state)], Vec::new()).open().await.wait_until_open(PATIENCE).await, expected);
         assert_eq!(began.elapsed(), PATIENCE);
     }
 }
@@ -198,14 +212,14 @@ async fn reported_delivery_is_read_at_once() {
         reason: None,
     };
     let scene = Scene::new(vec![part(1, PartState::Sending), part(1, open())], vec![event]);
-    let (mut question, began) = (scene.ask().await, Instant::now());
-    assert_eq!((question.stands(PATIENCE).await, began.elapsed()), (Ok(()), Duration::ZERO));
+    let (mut question, began) = (scene.open().await, Instant::now());
+    assert_eq!((question.wait_until_open(PATIENCE).await, began.elapsed()), (Ok(()), Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn question_is_opened_shown_closed_and_delivered() {
     let scene = Scene::new(vec![part(1, open())], Vec::new());
-    let question = scene.ask().await;
+    let question = scene.open().await;
     assert!(scene.is_planned(), "its delivery begins");
     question.close("No answer in time").await;
     assert!(scene.is_planned(), "the edit that closes it is delivered");

@@ -198,7 +198,7 @@ impl Delivery {
         match event {
             DeliveryEvent::TimeReached => self.proceed(now),
             DeliveryEvent::QuestionClosed(text) => {
-                self.part.close_question(Some(text));
+                self.part.close_question(Some(text), now);
                 self.proceed(now)
             }
             DeliveryEvent::Prepared(content) => {
@@ -361,7 +361,7 @@ impl Delivery {
             // What the key finds by the text alone is edited to the rest.
             DoubtStep::Resend | DoubtStep::GiveUp(_) if self.can_retry_text(now) => self.start(Attempt::RetryText, now),
             DoubtStep::GiveUp(reason) => self.give_up(reason, now),
-            // Whoever still sees it reads in time that nobody needs the answer; nobody is asked again.
+            // Nobody needs the answer, so nobody is asked again.
             DoubtStep::Resend if self.part.is_unneeded_question() => {
                 let reason = doubt_reason(&self.part);
                 self.give_up(FailureReason::MayHaveArrived { reason }, now)

@@ -159,7 +159,7 @@ pub struct OutboxQuery {
     pub part: Option<PartId>,
     /// Includes sent and replaced parts.
     pub include_delivered: bool,
-    /// Only unsettled ones, the oldest first.
+    /// Only those that are still to be delivered, the oldest first; an open question is none of them.
     pub unsettled_only: bool,
     /// At most this many, the newest, or the oldest where these come first.
     pub limit: Option<u32>,

@@ -17,11 +17,11 @@ use super::{Lease, LedgerError};
 ///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
 ///   streamed ones, and whether another send there is in doubt or was left in doubt within two days.
-/// - A call is asked about once: `open_question` returns the question that an earlier process has opened. An open
-///   question keeps no other part waiting.
+/// - A call is asked about once: `open_question` returns the question that an earlier process has opened, also one that is
+///   closed, unless it certainly never arrived. An open question keeps no other part waiting.
 /// - A question is closed by `close_question`, `journal_decision`, the outcome of its call or of the call that made it,
 ///   and the end of its turn, whichever commits first: an open one becomes the edit that closes its message, one that was
-///   never started is settled, one under way becomes that edit once it is saved as open.
+///   never started is settled, one under way becomes that edit once it is saved as open, or is settled without children.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Outbox: Send + Sync {
@@ -83,7 +83,7 @@ pub struct NewQuestion {
 pub struct Settlement {
     /// The part in its settled state; with children, the ledger sets it to `Replaced`.
     pub part: Part,
-    /// The parts that replace it. They inherit its label, the first also its target.
+    /// The parts that replace it. They inherit its label and its question, the first also its target.
     pub children: Vec<PlannedPart>,
     /// The text of the response's closing notice, when the part failed and is no notice itself.
     pub notice: Option<String>,

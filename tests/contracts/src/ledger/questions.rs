@@ -2,7 +2,7 @@
 
 use satchel_domain::{CallId, MessageRef, Part, PartContent, PartState, ToolOutcome, TurnId, part::FailureReason};
 use satchel_ports::ledger::{
-    CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome,
+    CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome, Settlement,
 };
 
 use super::{
@@ -132,6 +132,68 @@ pub async fn question_under_way_is_closed_once_open(fixture: &impl LedgerFixture
     let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
     assert_eq!(closing.state, PartState::Pending);
     assert_closed(&closing, "No answer");
+}
+
+/// Catches: another form of a question that is sent, and stays open for good, although its turn has ended meanwhile.
+pub async fn closed_question_is_not_replaced(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["one"]))).await.unwrap();
+    // Whoever sends it learns that it was refused, and doesn't know of the end.
+    let children = text_parts(&["May I?", "Really?"]);
+    let replaced = Settlement { children, ..settlement(asked.clone()) };
+    let next = settle(&ledger, &lease, &replaced).await.next.unwrap();
+    assert_eq!(part_text(&next), "one");
+    assert_eq!(stored(&ledger, &asked).await.state, PartState::Failed { reason: FailureReason::NotNeeded });
+    assert!(settle(&ledger, &lease, &sent_settlement(&next, "2")).await.released, "nothing is left");
+}
+
+/// Catches: a piece of a question that keeps its words when the question is closed, or counts as a part of the reply.
+pub async fn every_piece_of_a_question_is_closed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let asked = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    let pieces = Settlement { children: text_parts(&["May I?", "Really?"]), ..settlement(asked) };
+    let mut next = settle(&ledger, &lease, &pieces).await.next;
+    for _ in 0..2 {
+        ledger.outbox.save_part(&lease, &open_as(&next.unwrap(), "q")).await.unwrap();
+        next = ledger.outbox.next_part(&lease).await.unwrap();
+    }
+    assert_eq!(next, None);
+    ledger.outbox.close_question(&lease, call(turn), "No answer").await.unwrap();
+    for _ in 0..2 {
+        let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+        assert_closed(&closing, "No answer");
+        settle(&ledger, &lease, &sent_settlement(&closing, "q")).await;
+    }
+}
+
+/// Catches: a person who is asked again, or waited for, about a question that was closed before its process died.
+pub async fn closed_question_is_returned_closed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, asked) = ask(&ledger).await;
+    ledger.outbox.close_question(&lease, call(turn), "No answer").await.unwrap();
+    let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    let closing_of = |part: Part| (part.id, part.question.and_then(|question| question.closing));
+    let expected = (asked.id, Some("No answer".to_owned()));
+    let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    assert_eq!(closing_of(again), expected);
+    settle(&ledger, &lease, &sent_settlement(&closing, "q")).await;
+    let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
+    assert_eq!(closing_of(again), expected, "delivered or not");
+}
+
+/// Catches: an edit that is given up unsent, with buttons that stay, because its question was asked long ago.
+pub async fn closing_edit_has_its_own_age(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, asked) = ask(&ledger).await;
+    while fixture.clock().now() <= asked.created_at {
+        tokio::task::yield_now().await;
+    }
+    ledger.outbox.close_question(&lease, call(turn), "No answer").await.unwrap();
+    let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    assert!(closing.created_at > asked.created_at, "{:?}", closing.created_at);
 }
 
 /// Catches: buttons that stay when the call that made the asking one ends, or go while their own call still runs.

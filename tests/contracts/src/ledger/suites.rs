@@ -136,6 +136,10 @@ macro_rules! outbox_contract {
             questions::failed_question_is_asked_again
             questions::decision_closes_its_question
             questions::question_under_way_is_closed_once_open
+            questions::closed_question_is_not_replaced
+            questions::every_piece_of_a_question_is_closed
+            questions::closed_question_is_returned_closed
+            questions::closing_edit_has_its_own_age
             questions::outcome_closes_questions_of_its_call
             questions::end_of_turn_closes_its_questions
             questions::parts_stand_behind_closed_questions

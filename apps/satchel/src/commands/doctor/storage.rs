@@ -66,13 +66,13 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
             findings.push(damage_finding(format!("{path} is damaged: {}", damage.join("; "))));
             return Some(processes);
         }
-        Ok(Ok(Some(Inspection { version, known, bytes, processes, unreadable, copies, .. }))) => {
+        Ok(Ok(Some(Inspection { version, known, bytes, processes, undecodable, copies, .. }))) => {
             let schema = match version < known {
                 true => format!("schema version {version}, migrated to {known} at the next start"),
                 false => format!("schema version {version}"),
             };
             findings.push(Finding::ok(CHECK, format!("{path} is healthy: {}, {schema}", format_bytes(bytes))));
-            findings.extend(unreadable.into_iter().map(undecodable_finding));
+            findings.extend(undecodable.into_iter().map(undecodable_finding));
             findings.extend(copies.iter().map(|copy| {
                 let copy = copy.display();
                 Finding::ok(

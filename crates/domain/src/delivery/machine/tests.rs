@@ -125,6 +125,8 @@ struct World {
     /// Whether a search has just found with certainty that it did not arrive.
     is_absent: bool,
     deaths_left: u32,
+    /// Whether a person has answered, where it is a question.
+    is_decided: bool,
 }
 
 impl World {
@@ -149,6 +151,7 @@ impl World {
             doubted: false,
             is_absent: false,
             deaths_left,
+            is_decided: false,
             mistake,
             chance,
         };
@@ -290,7 +293,7 @@ impl World {
         self.stored = part.clone();
         if let (Some(stored), Some(closed)) = (&mut self.stored.question, closed) {
             *stored = closed;
-            self.stored.turn_into_closing_edit();
+            self.stored.turn_into_closing_edit(self.now);
         }
         if self.makes(Mistake::LabelsAreNotCounted) {
             self.stored.labelled_sends = 0;
@@ -335,12 +338,12 @@ impl World {
         for _ in 0..2_000 {
             match self.step(&mut delivery, plan)? {
                 Some(next) => plan = next,
-                None if self.makes(Mistake::ClosingIsOverwritten) && self.is_open() => {
-                    (delivery, plan) = self.resume();
-                }
+                // The ledger has forgotten the answer, and nobody gives it again.
+                None if self.is_open() && self.is_decided => (delivery, plan) = self.resume(),
                 None if self.is_open() => {
                     // Nobody answers, and the turn comes to its end.
-                    self.stored.close_question(None);
+                    self.is_decided = true;
+                    self.stored.close_question(None, self.now);
                     (delivery, plan) = self.resume();
                 }
                 None if self.stored.state.is_settled() => return self.check_promises(),
@@ -364,8 +367,9 @@ impl World {
         }
         self.now = self.now.saturating_add(Duration::from_millis(25));
         // The person decides while it is under way, or the call ends.
-        if self.stored.question.is_some() && self.chance.one_in(6) {
-            self.stored.close_question(Some("Allowed".to_owned()));
+        if self.stored.question.is_some() && !self.is_decided && self.chance.one_in(6) {
+            self.is_decided = true;
+            self.stored.close_question(Some("Allowed".to_owned()), self.now);
             if self.stored.state.is_settled() {
                 return Ok(None);
             }
@@ -428,7 +432,7 @@ impl World {
             _ => None,
         };
         // The last attempt may begin just before the part is too old, and its answer is awaited.
-        let latest = Timestamp(0).saturating_add(self.rules.max_age + Duration::from_secs(1));
+        let latest = self.stored.created_at.saturating_add(self.rules.max_age + Duration::from_secs(1));
         let promises = [
             (self.arrivals.len() - labelled > 1, TWICE),
             (labelled > 3, TOO_OFTEN),

@@ -33,7 +33,7 @@ fn not_needed() -> PartState {
 
 fn closing_edit() -> Part {
     let mut asked = Part { state: PartState::Open { message: MessageRef("q".into()) }, ..question(1) };
-    asked.close_question(Some("Allowed".into()));
+    asked.close_question(Some("Allowed".into()), Timestamp(0));
     asked
 }
 

@@ -7,7 +7,7 @@ use sqlx::types::Json;
 use crate::{error::Result, process::Process, rows, session::Session};
 
 /// How many updates of a channel are kept.
-const KEPT: i64 = 1_000;
+const MAX_UPDATES: i64 = 1_000;
 
 /// Keeps an update; `false` when its key was known already.
 pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UndecodableUpdate) -> Result<bool> {
@@ -30,7 +30,7 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
            (SELECT sequence FROM unreadable_updates WHERE channel = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2)",
     )
     .bind(update.channel.as_str())
-    .bind(KEPT)
+    .bind(MAX_UPDATES)
     .execute(session.connection().await?)
     .await?
     .rows_affected();
