@@ -197,23 +197,12 @@ fn write_parts(
     let first = planned.iter().position(|planned| planned.failure.is_none());
     let mut begun = None;
     for (index, planned) in planned.into_iter().enumerate() {
+        let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
+        let position = next_position.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
         let mut part = Part {
-            id: PartId(process.new_id()),
-            conversation: lease.conversation.clone(),
-            turn: completed.turn,
-            position: next_position.saturating_add(u32::try_from(index).unwrap_or(u32::MAX)),
             state: planned.failure.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
-            content: planned.content,
-            attempts: 0,
-            first_attempt_at: None,
-            streamed: false,
-            searched: false,
-            labelled: false,
-            labelled_sends: 0,
-            question: None,
-            target: None,
             reply_to: completed.reply_to.clone(),
-            created_at: now,
+            ..Part::new(id, conversation, completed.turn, position, planned.content, now)
         };
         if Some(index) == first {
             if let Some(stream) = &stream {

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 
 use satchel_domain::{
-    Attachment, CallId, InboxId, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, PartState,
-    RecordedOutcome, ToolOutcome, TurnId,
+    Attachment, CallId, InboxId, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, RecordedOutcome,
+    ToolOutcome, TurnId,
 };
 use satchel_ports::{
     FileChange,
@@ -208,24 +208,9 @@ pub(crate) async fn begin_stream(
         return Ok(None);
     }
     let now = process.now();
-    let mut part = Part {
-        id: PartId(process.new_id()),
-        conversation: lease.conversation.clone(),
-        turn,
-        position: 0,
-        content: PartContent::from_text(""),
-        state: PartState::Pending,
-        attempts: 0,
-        first_attempt_at: None,
-        streamed: true,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        question: None,
-        target: None,
-        reply_to,
-        created_at: now,
-    };
+    let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
+    let mut part =
+        Part { streamed: true, reply_to, ..Part::new(id, conversation, turn, 0, PartContent::from_text(""), now) };
     part.start(now);
     let mut batch = Batch::default();
     parts::insert(&mut batch, &part, &Records::default())?;

@@ -27,23 +27,11 @@ pub(crate) async fn open(
     }
     let now = process.now();
     let NewQuestion { call, text, buttons, unanswered } = new;
+    let content = PartContent::Question { text, buttons };
+    let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
     let mut part = Part {
-        id: PartId(process.new_id()),
-        conversation: lease.conversation.clone(),
-        turn: call.turn,
-        position: progress.next_position,
-        content: PartContent::Question { text, buttons },
-        state: PartState::Pending,
-        attempts: 0,
-        first_attempt_at: None,
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        target: None,
-        reply_to: None,
         question: Some(CallQuestion { call, unanswered, closing: None }),
-        created_at: now,
+        ..Part::new(id, conversation, call.turn, progress.next_position, content, now)
     };
     if !is_delivering(session, lease).await? {
         part.start(now);

@@ -75,13 +75,13 @@ impl Question {
         self.is_closed
     }
 
-    /// Waits until it stands, or may stand though nobody knows as what. `patience` is how long it may take to be sent.
+    /// Waits until it stands, or may stand though nobody knows as what. `send_timeout` is how long it may take to be sent.
     ///
     /// # Errors
     /// When it can't be sent, in words.
-    pub(crate) async fn wait_until_open(&mut self, patience: Duration) -> Result<(), String> {
+    pub(crate) async fn wait_until_open(&mut self, send_timeout: Duration) -> Result<(), String> {
         let mut last = PartState::Pending;
-        let standing = timeout(patience, self.wait_for_delivery(&mut last)).await;
+        let standing = timeout(send_timeout, self.wait_for_delivery(&mut last)).await;
         standing.unwrap_or_else(|_| match last {
             PartState::Sending | PartState::InDoubt { .. } => Ok(()),
             PartState::Waiting { reason, .. } => Err(reason),

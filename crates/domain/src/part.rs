@@ -371,6 +371,36 @@ pub struct CallQuestion {
 }
 
 impl Part {
+    /// Makes a part that was never started.
+    #[must_use]
+    pub fn new(
+        id: PartId,
+        conversation: ConversationId,
+        turn: TurnId,
+        position: u32,
+        content: PartContent,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            conversation,
+            turn,
+            position,
+            content,
+            state: PartState::Pending,
+            attempts: 0,
+            first_attempt_at: None,
+            streamed: false,
+            searched: false,
+            labelled: false,
+            labelled_sends: 0,
+            target: None,
+            reply_to: None,
+            question: None,
+            created_at,
+        }
+    }
+
     /// Closes a question: an edit replaces it by `text`, or by its [`CallQuestion::unanswered`]. One that was never
     /// started is settled at once; one under way is closed when it is known what became of it. A question that is closed
     /// already stays as it is, and so does any other part.

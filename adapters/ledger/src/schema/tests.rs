@@ -52,7 +52,7 @@ async fn open(directory: &Path) -> SqliteLedger {
 }
 
 #[tokio::test]
-async fn questions_of_the_version_before_become_parts() {
+async fn previous_questions_become_parts() {
     let directory = older_directory().await;
     let ledger = open(directory.path()).await;
     let parts = ledger.turn(TurnId(TURN)).await.unwrap().unwrap().parts;
@@ -71,7 +71,7 @@ async fn questions_of_the_version_before_become_parts() {
 }
 
 #[tokio::test]
-async fn database_of_the_version_before_is_kept_beside_it() {
+async fn previous_database_is_copied_before_migration() {
     let directory = older_directory().await;
     // As a start that was killed in the midst of it leaves it.
     let unfinished = directory.path().join("satchel.db.version-10.partial");

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const SEND_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn call() -> ToolCall {
     let id = CallId { turn: TurnId(Uuid::from_u128(1)), ordinal: 0 };
@@ -26,23 +26,14 @@ fn call() -> ToolCall {
 }
 
 fn part(id: u128, state: PartState) -> Part {
+    let content = PartContent::Question { text: "May I?".into(), buttons: Vec::new() };
+    let (id, conversation) = (PartId(Uuid::from_u128(id)), "discord:1".parse().unwrap());
     Part {
-        id: PartId(Uuid::from_u128(id)),
-        conversation: "discord:1".parse().unwrap(),
-        turn: call().id.turn,
-        position: 0,
-        content: PartContent::Question { text: "May I?".into(), buttons: Vec::new() },
         state,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        target: None,
-        reply_to: None,
         question: Some(CallQuestion { call: call().id, unanswered: String::new(), closing: None }),
-        created_at: Timestamp(0),
+        ..Part::new(id, conversation, call().id.turn, 0, content, Timestamp(0))
     }
 }
 
@@ -154,7 +145,7 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_stands_once_its_message_may_be_seen() {
+async fn question_is_open_once_its_message_is_visible() {
     let forbidden = || FailureReason::Forbidden { reason: "muted".into() };
     let cases = [
         (vec![part(1, PartState::Sending), part(1, waiting()), part(1, open())], Ok(())),
@@ -174,13 +165,13 @@ async fn question_stands_once_its_message_may_be_seen() {
     ];
     for (reported, expected) in cases {
         let scene = Scene::new(reported.clone(), Vec::new());
-        let stands = scene.open().await.wait_until_open(PATIENCE).await;
+        let stands = scene.open().await.wait_until_open(SEND_TIMEOUT).await;
         assert_eq!(stands, expected.map_err(str::to_owned), "{reported:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_closed_by_an_earlier_process_is_known_as_closed() {
+async fn question_closed_by_earlier_process_is_reported_closed() {
     let mut scene = Scene::new(vec![part(1, open())], Vec::new());
     assert!(!scene.open().await.is_closed());
     scene = Scene::new(vec![part(1, open())], Vec::new());
@@ -189,15 +180,18 @@ async fn question_closed_by_an_earlier_process_is_known_as_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends_with_a_doubt_or_the_reason() {
+async fn send_timeout_ends_with_doubt_or_reason() {
     for (state, expected) in [
         (in_doubt(), Ok(())),
         (waiting(), Err("too many requests".to_owned())),
         (PartState::Pending, Err("it could not be sent in time".to_owned())),
     ] {
         let began = Instant::now();
-        assert_eq!(Scene::new(vec![part(1, state)], Vec::new()).open().await.wait_until_open(PATIENCE).await, expected);
-        assert_eq!(began.elapsed(), PATIENCE);
+        assert_eq!(
+            Scene::new(vec![part(1, state)], Vec::new()).open().await.wait_until_open(SEND_TIMEOUT).await,
+            expected
+        );
+        assert_eq!(began.elapsed(), SEND_TIMEOUT);
     }
 }
 
@@ -213,11 +207,11 @@ async fn reported_delivery_is_read_at_once() {
     };
     let scene = Scene::new(vec![part(1, PartState::Sending), part(1, open())], vec![event]);
     let (mut question, began) = (scene.open().await, Instant::now());
-    assert_eq!((question.wait_until_open(PATIENCE).await, began.elapsed()), (Ok(()), Duration::ZERO));
+    assert_eq!((question.wait_until_open(SEND_TIMEOUT).await, began.elapsed()), (Ok(()), Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_is_opened_shown_closed_and_delivered() {
+async fn question_is_opened_published_and_closed() {
     let scene = Scene::new(vec![part(1, open())], Vec::new());
     let question = scene.open().await;
     assert!(scene.is_planned(), "its delivery begins");

@@ -82,7 +82,7 @@ async fn foreign_button_and_silence_both_refuse_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crash_asks_again_only_for_open_decisions() {
+async fn crash_reopens_only_undecided_questions() {
     let model = || JournalEntry::Model {
         steered: vec![],
         text: String::new(),
@@ -144,7 +144,7 @@ async fn privileged_tools_are_disabled_in_groups_without_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_to_answer_starts_when_question_stands() {
+async fn time_to_answer_starts_when_question_is_open() {
     let (mut stage, opened) = stage_with_vault();
     stage.busy = Duration::from_secs(9 * 60);
     presses(&mut stage, 18 * 60, "allow", "owner");

@@ -143,23 +143,14 @@ pub(super) fn text_of(message: &ModelMessage) -> String {
 /// The part of the nth question.
 fn question_part(lease: &Lease, question: &NewQuestion, number: usize) -> Part {
     let NewQuestion { call, text, buttons, unanswered } = question.clone();
+    let id = PartId(Uuid::from_u128(u128::try_from(number).unwrap()));
+    let content = PartContent::Question { text, buttons };
     Part {
-        id: PartId(Uuid::from_u128(u128::try_from(number).unwrap())),
-        conversation: lease.conversation.clone(),
-        turn: call.turn,
-        position: 0,
-        content: PartContent::Question { text, buttons },
         state: PartState::Sending,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        target: None,
-        reply_to: None,
         question: Some(CallQuestion { call, unanswered, closing: None }),
-        created_at: Timestamp(0),
+        ..Part::new(id, lease.conversation.clone(), call.turn, 0, content, Timestamp(0))
     }
 }
 

@@ -38,7 +38,7 @@ fn closing_edit() -> Part {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standing_question_keeps_no_part_waiting() {
+async fn open_question_blocks_no_part() {
     let stage = DeliveryHarness::new(vec![question(1), text(2)], vec![sent(), sent()]);
     let (log, left) = stage.play(DeliveryStart::TakenOver).await;
     let asked = ["save sending", "send May I?", "save open"];
@@ -47,7 +47,7 @@ async fn standing_question_keeps_no_part_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn found_question_stands_unlabelled() {
+async fn found_question_is_open_without_label() {
     let stage = DeliveryHarness { closed_by: None, ..closed(vec![in_doubt()], vec![found("m7")]) };
     let log = ["save sending", "send May I?", "save in_doubt", "probe ok", "look up", "save open"];
     assert_eq!(stage.log().await, log);
@@ -58,7 +58,7 @@ async fn found_question_stands_unlabelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_closed_while_it_waits_is_not_sent() {
+async fn waiting_question_is_not_sent_once_closed() {
     let stage = closed(vec![not_sent(30_000)], vec![]);
     let ends = Arc::clone(&stage.ends);
     assert_eq!(stage.log().await, ["save sending", "send May I?", "save waiting", "settle failed"], "without a notice");
