@@ -1,8 +1,6 @@
 //! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
-use satchel_domain::{
-    AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::PlannedPart,
-};
+use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartId, PartState, Timestamp, TurnId};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
@@ -10,6 +8,7 @@ use crate::{
     attachments::Records,
     audit,
     batch::Batch,
+    drafts,
     error::Result,
     journal::{TurnProgress, read_progress},
     lanes, parts,
@@ -23,7 +22,7 @@ use crate::{
 pub(crate) enum Way {
     Looking,
     /// In one trip. It fails where the lane is not held, the turn is not incomplete, something of another is unsettled,
-    /// or this one has streamed or asked.
+    /// or this one has a draft or has asked.
     AsExpected,
 }
 
@@ -42,7 +41,7 @@ pub(crate) async fn complete_turn(
 ) -> Result<(Option<Part>, HistoryChange)> {
     let progress = match way {
         Way::Looking => read_progress(session, lease, completed.turn).await?,
-        Way::AsExpected => TurnProgress { stream: None, busy: false, asks: false, next_position: 0 },
+        Way::AsExpected => TurnProgress { draft: None, busy: false, asks: false, next_position: 0 },
     };
     let now = process.now();
     let closes = progress.asks && questions::close_each(session, lease, completed.turn, now, None, |_| true).await?;
@@ -175,7 +174,7 @@ fn write_history(
     }
 }
 
-/// Stores the plan's parts, the first of them as the continuation of what was streamed, and begins it if it may.
+/// Stores the plan's parts, the first of them in the place of the draft, and begins it if it may.
 fn write_parts(
     batch: &mut Batch,
     process: &Process,
@@ -185,14 +184,10 @@ fn write_parts(
     records: &Records,
     now: Timestamp,
 ) -> Result<Option<Part>> {
-    let TurnProgress { stream, busy, next_position, .. } = progress;
+    let TurnProgress { draft, busy, next_position, .. } = progress;
     let mut planned = completed.plan.parts;
-    if let Some(stream) = &stream {
-        batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);
-        if planned.iter().all(|planned| planned.failure.is_some()) {
-            // Nothing will be written over what was streamed, so it must go.
-            planned.insert(0, PlannedPart::new(PartContent::Withdraw));
-        }
+    if let Some(draft) = &draft {
+        drafts::finish(batch, draft, &mut planned);
     }
     let first = planned.iter().position(|planned| planned.failure.is_none());
     let mut begun = None;
@@ -205,8 +200,8 @@ fn write_parts(
             ..Part::new(id, conversation, completed.turn, position, planned.content, now)
         };
         if Some(index) == first {
-            if let Some(stream) = &stream {
-                part = continue_stream(part, stream, now);
+            if let Some(draft) = &draft {
+                part = drafts::continue_as(part, draft, now);
             }
             if part.state == PartState::Pending && !part.content.needs_preparation() && !busy {
                 part.start(now);
@@ -217,23 +212,4 @@ fn write_parts(
         parts::insert(batch, &part, records)?;
     }
     Ok(begun)
-}
-
-/// The plan's first part as the continuation of the streamed one.
-///
-/// A message that is known is edited. One that may have arrived and has no id stays in doubt. One that surely did not
-/// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is
-/// gone.
-fn continue_stream(part: Part, stream: &Part, now: Timestamp) -> Part {
-    let (attempts, first_attempt_at) = (stream.attempts, stream.first_attempt_at);
-    let tried = Part { id: stream.id, attempts, first_attempt_at, streamed: true, ..part.clone() };
-    match (&stream.target, &stream.state) {
-        (Some(target), _) => Part { target: Some(target.clone()), ..tried },
-        (None, PartState::Sending | PartState::InDoubt { .. }) => {
-            let mut doubtful = stream.clone();
-            doubtful.interrupt(now);
-            Part { state: doubtful.state, ..tried }
-        }
-        (None, _) => part,
-    }
 }

@@ -3,8 +3,7 @@
 use std::num::NonZeroU64;
 
 use satchel_domain::{
-    Attachment, CallId, InboxId, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, RecordedOutcome,
-    ToolOutcome, TurnId,
+    Attachment, CallId, InboxId, NewAttachment, OutcomeFile, Part, RecordedOutcome, ToolOutcome, TurnId,
 };
 use satchel_ports::{
     FileChange,
@@ -16,23 +15,24 @@ use crate::{
     attachments::{self, AttachmentRef, Records},
     audit,
     batch::{Answers, Batch, Statement},
+    drafts,
     error::{Error, Result},
     lanes, parts,
     process::Process,
     questions,
-    rows::{self, LaneRow, select_part},
+    rows::{self, LaneRow},
     session::Session,
 };
 
 /// Where an incomplete turn stands in its lane.
 pub(crate) struct TurnProgress {
-    /// The message in which it streams.
-    pub(crate) stream: Option<Part>,
+    /// Its draft.
+    pub(crate) draft: Option<Part>,
     /// Whether something of another turn is unsettled.
     pub(crate) busy: bool,
     /// Whether it has unsettled questions.
     pub(crate) asks: bool,
-    /// The place behind all of its parts but the streamed one.
+    /// The place behind all of its parts but the draft.
     pub(crate) next_position: u32,
 }
 
@@ -42,7 +42,7 @@ struct TurnProgressRow {
     lane: LaneRow,
     incomplete: bool,
     busy: bool,
-    streams: bool,
+    has_draft: bool,
     asks: bool,
     next_position: i64,
 }
@@ -55,9 +55,9 @@ pub(crate) async fn read_progress(session: &mut Session<'_>, lease: &Lease, turn
         .add(concat!(
             "SELECT owner, token, expires_at, voice, turns.id IS NOT NULL AS incomplete, ",
             parts::busy!(),
-            " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0) AS streams, ",
+            " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND draft = 1 AND settled = 0) AS has_draft, ",
             "EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND call IS NOT NULL AND settled = 0) AS asks, ",
-            "(SELECT COALESCE(MAX(position) + 1, 0) FROM parts WHERE turn = $2 AND open_stream = 0) AS next_position ",
+            "(SELECT COALESCE(MAX(position) + 1, 0) FROM parts WHERE turn = $2 AND draft = 0) AS next_position ",
             "FROM lanes LEFT JOIN turns ON turns.id = $2 AND turns.conversation = $1 AND turns.state = 'queued' ",
             "WHERE lanes.conversation = $1"
         ))
@@ -67,9 +67,9 @@ pub(crate) async fn read_progress(session: &mut Session<'_>, lease: &Lease, turn
     let found: Option<TurnProgressRow> = session.run(batch).await?.first_row(progress)?;
     lanes::require_row(found.as_ref().map(|found| &found.lane), lease)?;
     let found = found.filter(|found| found.incomplete).ok_or_else(|| unknown(turn))?;
-    let stream = if found.streams { stream(session, turn).await? } else { None };
+    let draft = if found.has_draft { drafts::read(session, turn).await? } else { None };
     let next_position = rows::number(found.next_position, "position")?;
-    Ok(TurnProgress { stream, busy: found.busy, asks: found.asks, next_position })
+    Ok(TurnProgress { draft, busy: found.busy, asks: found.asks, next_position })
 }
 
 /// Records a model message or the end of a task.
@@ -180,50 +180,6 @@ pub(crate) async fn register_files(
         registered.push(attachments::store(session, process, &conversation, turn, file).await?);
     }
     Ok(registered)
-}
-
-/// Whether an earlier reply is under way, so that a turn can't stream yet.
-pub(crate) async fn must_wait(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<bool> {
-    let mut batch = Batch::default();
-    let lane = lanes::read(&mut batch, &lease.conversation);
-    let busy = parts::read_busy(&mut batch, &lease.conversation, turn);
-    let answers = session.run(batch).await?;
-    lanes::require(&answers, lane, lease)?;
-    parts::is_busy(&answers, busy)
-}
-
-/// Begins the message in which a turn streams; `None` while anything else of the lane is unsettled.
-pub(crate) async fn begin_stream(
-    session: &mut Session<'_>,
-    process: &Process,
-    lease: &Lease,
-    turn: TurnId,
-    reply_to: Option<MessageRef>,
-) -> Result<Option<Part>> {
-    let progress = read_progress(session, lease, turn).await?;
-    if progress.stream.is_some() {
-        return Ok(progress.stream);
-    }
-    if progress.busy {
-        return Ok(None);
-    }
-    let now = process.now();
-    let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
-    let mut part =
-        Part { streamed: true, reply_to, ..Part::new(id, conversation, turn, 0, PartContent::from_text(""), now) };
-    part.start(now);
-    let mut batch = Batch::default();
-    parts::insert(&mut batch, &part, &Records::default())?;
-    batch.add("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0);
-    session.run(batch).await?;
-    Ok(Some(part))
-}
-
-async fn stream(session: &mut Session<'_>, turn: TurnId) -> Result<Option<Part>> {
-    let mut batch = Batch::default();
-    let stream = batch.add(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0")).bind(turn.0).id();
-    let stream = session.run(batch).await?.first_row(stream)?;
-    rows::part(session, stream).await
 }
 
 fn unknown(turn: TurnId) -> Error {

@@ -120,7 +120,7 @@ pub(crate) async fn find(
              WHERE state = 'queued' AND ready_at <= $1 GROUP BY conversation \
              UNION ALL \
              SELECT conversation, MIN(created_at) AS since FROM parts \
-             WHERE settled = 0 AND open_stream = 0 AND state <> 'open' GROUP BY conversation \
+             WHERE settled = 0 AND draft = 0 AND state <> 'open' GROUP BY conversation \
          ) AS work JOIN lanes ON lanes.conversation = work.conversation \
          WHERE lanes.channel IN (SELECT value FROM json_each($2)) \
            AND (owner IS NULL OR expires_at <= $1 OR hex(owner) IN (SELECT value FROM json_each($3))) \
@@ -152,7 +152,7 @@ pub(crate) async fn take_first(
         let work = batch
             .add(
                 "SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1 AND state = 'queued' AND ready_at <= $2) \
-                     OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND open_stream = 0 \
+                     OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND draft = 0 \
                                 AND state <> 'open'), \
                  EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0)",
             )

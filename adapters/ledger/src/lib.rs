@@ -5,6 +5,7 @@ mod audit;
 mod batch;
 mod checkpoints;
 mod complete;
+mod drafts;
 mod ends;
 mod error;
 mod forget;

@@ -135,7 +135,7 @@ pub(crate) fn is_busy(answers: &Answers, busy: Statement) -> Result<bool> {
 pub(crate) fn read_first_unsettled(batch: &mut Batch, conversation: &ConversationId) -> Statement {
     batch
         .add(select_part!(
-            "WHERE conversation = $1 AND settled = 0 AND open_stream = 0 AND state <> 'open' \
+            "WHERE conversation = $1 AND settled = 0 AND draft = 0 AND state <> 'open' \
              ORDER BY turn_sequence, position LIMIT 1"
         ))
         .bind(conversation.to_string())
@@ -210,7 +210,7 @@ pub(crate) async fn discard(session: &mut Session<'_>, part: PartId) -> Result<(
     match row {
         None => Err(Error::unknown(format!("part {part}"))),
         Some(row) if row.settled => Err(Error::AlreadySettled(part)),
-        Some(row) if row.open_stream || matches!(row.state_detail.0, PartState::Sending | PartState::Open { .. }) => {
+        Some(row) if row.draft || matches!(row.state_detail.0, PartState::Sending | PartState::Open { .. }) => {
             Err(Error::unknown(format!("part {part} among those that are not being sent")))
         }
         Some(row) => {

@@ -118,14 +118,14 @@ pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Re
     rows::parts(session, rows).await
 }
 
-/// Reads the last message that was sent in the conversation before a part. Questions don't count: they are sent while a
-/// reply streams into an earlier message.
+/// Reads the last message that was sent in the conversation before a part. Questions and drafts don't count: either may be
+/// sent before the other, whatever their positions.
 pub(crate) async fn last_sent_before(session: &mut Session<'_>, part: PartId) -> Result<Option<MessageRef>> {
     let row: Option<PartRow> =
         sqlx::query_as(select_part!("WHERE id = $1")).bind(part.0).fetch_optional(session.connection().await?).await?;
     let row = row.ok_or_else(|| Error::unknown(format!("part {part}")))?;
     let message: Option<String> = sqlx::query_scalar(
-        "SELECT last_message FROM parts WHERE conversation = $1 AND last_message IS NOT NULL AND call IS NULL \
+        "SELECT last_message FROM parts WHERE conversation = $1 AND last_message IS NOT NULL AND call IS NULL AND draft = 0 \
          AND (turn_sequence, position) < ($2, $3) ORDER BY turn_sequence DESC, position DESC LIMIT 1",
     )
     .bind(&row.conversation)

@@ -59,7 +59,7 @@ async fn find_question(session: &mut Session<'_>, call: CallId) -> Result<Option
 async fn is_delivering(session: &mut Session<'_>, lease: &Lease) -> Result<bool> {
     let delivering = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM parts \
-         WHERE conversation = $1 AND settled = 0 AND open_stream = 0 AND state <> 'open')",
+         WHERE conversation = $1 AND settled = 0 AND draft = 0 AND state <> 'open')",
     )
     .bind(lease.conversation.to_string())
     .fetch_one(session.connection().await?)

@@ -61,7 +61,7 @@ pub(crate) async fn receive(
                 messages: vec![stored],
                 has_followers: false,
                 journal: Vec::new(),
-                stream: None,
+                draft: None,
                 crashes: 0,
                 unreported_failures: Vec::new(),
                 voice: lane.is_some_and(|lane| lane.voice),
@@ -141,7 +141,7 @@ struct Joinable {
     sequence: i64,
     id: Uuid,
     ready_at: i64,
-    /// An earlier or running attempt has journalled or streamed something.
+    /// An earlier or running attempt has journalled something or has a draft.
     begun: bool,
     oldest: bool,
 }
@@ -235,7 +235,7 @@ impl Arrival<'_> {
         Ok((TurnId(turn), queued))
     }
 
-    /// The queued turn of the sender's album, if it can't have begun: nothing of it is journalled or streamed, and
+    /// The queued turn of the sender's album, if it can't have begun: nothing of it is journalled or shown, and
     /// nobody works on it, which is so until it is both ready and the oldest of an owned lane.
     async fn album_turn(&self, session: &mut Session<'_>) -> Result<Option<Joinable>> {
         let Some(album) = &self.message.album else { return Ok(None) };

@@ -56,14 +56,14 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
 }
 
 /// No message of the old name is known any more: under the new one its number is another message's, if any. What is
-/// still to be sent neither answers nor edits one, and a look-up doesn't begin at one. A message into which a reply was
-/// streamed shows a piece of it; the whole is sent as if there were none.
+/// still to be sent neither answers nor edits one, and a look-up doesn't begin at one. A draft shows a piece of its reply;
+/// the whole is sent as if there were none.
 fn forget_messages(batch: &mut Batch, from: &ConversationId) {
     let unsent = PartState::Pending;
     batch
         .add(
             "UPDATE parts SET state = $2, state_detail = $3 \
-             WHERE conversation = $1 AND settled = 0 AND open_stream = 1 AND target IS NOT NULL",
+             WHERE conversation = $1 AND settled = 0 AND draft = 1 AND state = 'open'",
         )
         .bind(from.to_string())
         .bind(unsent.as_str())
@@ -78,12 +78,8 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
         .bind(from.to_string())
         .bind(unneeded.as_str())
         .bind(Json(&unneeded));
-    batch
-        .add("UPDATE parts SET target = NULL, reply_to = NULL WHERE conversation = $1 AND settled = 0")
-        .bind(from.to_string());
-    batch
-        .add("UPDATE parts SET target = NULL, last_message = NULL WHERE conversation = $1 AND settled = 1")
-        .bind(from.to_string());
+    batch.add("UPDATE parts SET target = NULL, last_message = NULL WHERE conversation = $1").bind(from.to_string());
+    batch.add("UPDATE parts SET reply_to = NULL WHERE conversation = $1 AND settled = 0").bind(from.to_string());
     batch
         .add("UPDATE inbox SET message = json_remove(message, $2) WHERE conversation = $1")
         .bind(from.to_string())

@@ -20,7 +20,7 @@ use crate::{
 macro_rules! select_part {
     ($($rest:expr),+) => {
         concat!(
-            "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, open_stream, ",
+            "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, draft, ",
             "attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, call, ",
             "unanswered, closing, created_at ",
             "FROM parts ",
@@ -40,7 +40,7 @@ pub(crate) struct PartRow {
     pub(crate) content: Json<PartContent<AttachmentRef>>,
     pub(crate) state_detail: Json<PartState>,
     pub(crate) settled: bool,
-    pub(crate) open_stream: bool,
+    pub(crate) draft: bool,
     pub(crate) attempts: i64,
     pub(crate) first_attempt_at: Option<i64>,
     pub(crate) streamed: bool,

@@ -121,7 +121,7 @@ async fn what_is_otherwise_is_refused_and_changes_nothing() {
     }
     assert_eq!(stage.all().await, before);
 
-    let stream = stage.ledger.begin_stream(&stage.lease, stage.turn, None).await.unwrap().unwrap();
+    let stream = stage.ledger.open_draft(&stage.lease, stage.turn, None).await.unwrap().unwrap();
     assert!(is_otherwise(&stage.complete(&stage.lease, stage.turn).await), "it streams");
     stage.ledger.complete_turn(&stage.lease, &completed(stage.turn, &["a"])).await.unwrap();
     let part = stage.ledger.next_part(&stage.lease).await.unwrap().unwrap();

@@ -50,7 +50,7 @@ struct TurnStatements {
     oldest: Statement,
     messages: Statement,
     journal: Statement,
-    stream: Statement,
+    draft: Statement,
     unreported: Statement,
     followed: Statement,
 }
@@ -103,10 +103,8 @@ fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
         .add(concat!("SELECT entry FROM journal WHERE turn = ", oldest!(), " ORDER BY position"))
         .bind(&conversation)
         .id();
-    let stream = batch
-        .add(select_part!("WHERE turn = ", oldest!(), " AND open_stream = 1 AND settled = 0"))
-        .bind(&conversation)
-        .id();
+    let draft =
+        batch.add(select_part!("WHERE turn = ", oldest!(), " AND draft = 1 AND settled = 0")).bind(&conversation).id();
     let unreported = batch
         .add(select_part!(
             "WHERE conversation = $1 AND state = 'failed' AND told = 0 AND call IS NULL \
@@ -123,17 +121,17 @@ fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
         ))
         .bind(&conversation)
         .id();
-    TurnStatements { oldest, messages, journal, stream, unreported, followed }
+    TurnStatements { oldest, messages, journal, draft, unreported, followed }
 }
 
 impl TurnStatements {
     async fn load(&self, session: &mut Session<'_>, answers: &Answers) -> Result<Option<ReadTurn>> {
         let Some(oldest) = answers.first_row::<OldestTurn>(self.oldest)? else { return Ok(None) };
         let journal: Vec<(Json<JournalEntry<AttachmentRef>>,)> = answers.all(self.journal)?;
-        let stream: Option<PartRow> = answers.first_row(self.stream)?;
+        let draft: Option<PartRow> = answers.first_row(self.draft)?;
         let unreported: Vec<PartRow> = answers.all(self.unreported)?;
         let named = journal.iter().flat_map(|(entry,)| entry.files()).map(|file| file.id);
-        let sent = stream.iter().chain(&unreported).flat_map(PartRow::files);
+        let sent = draft.iter().chain(&unreported).flat_map(PartRow::files);
         let records = Records::read(session, named.chain(sent).collect()).await?;
         let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
         let unreported = unreported.into_iter().map(|row| row.into_part(&records)).collect::<Result<Vec<_>>>()?;
@@ -143,7 +141,7 @@ impl TurnStatements {
             ready_at: Timestamp(oldest.ready_at),
             has_followers: answers.first_row::<(bool,)>(self.followed)?.is_some_and(|(followed,)| followed),
             journal: journal.collect::<Result<_>>()?,
-            stream: stream.map(|row| row.into_part(&records)).transpose()?,
+            draft: draft.map(|row| row.into_part(&records)).transpose()?,
             crashes: rows::number(oldest.crashes, "number of crashes")?,
             unreported_failures: unreported.into_iter().filter_map(undelivered).collect(),
             voice: oldest.voice,

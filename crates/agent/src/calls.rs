@@ -163,7 +163,7 @@ async fn run_and_record(
     };
     if scope.confirmations.has_opened_questions() || origin != CallOrigin::Fresh {
         // It may have closed a question, also one that an earlier process has opened.
-        lane.planned.notify_one();
+        lane.delivery.wake();
     }
     let failed = outcome.failed;
     publish(services, BusEvent::ToolFinished { conversation, call: call.id, tool, failed }).await;

@@ -32,8 +32,6 @@ pub struct TurnResult {
     pub reported_failures: Vec<PartId>,
     /// The person's message that is answered.
     pub reply_to: Option<MessageRef>,
-    /// Whether a streamed message may be visible, which the first part reuses.
-    pub streamed: bool,
     /// The buttons below the text.
     pub buttons: Vec<Button>,
     /// The changes of files that no recorded outcome has.
@@ -60,7 +58,7 @@ pub async fn complete_turn(
         turn: result.turn,
         ending: result.ending,
         response,
-        plan: if result.streamed { reuse_streamed_message(plan) } else { plan },
+        plan,
         history: result.history,
         setting: result.setting,
         steered: result.steered,
@@ -103,14 +101,6 @@ fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
     plan
 }
 
-/// Makes the plan's first part reuse the streamed message: a text edits it; otherwise a withdrawal is inserted first.
-fn reuse_streamed_message(mut plan: Plan) -> Plan {
-    if !matches!(plan.parts.first(), Some(PlannedPart { content: PartContent::Text { .. }, .. })) {
-        plan.parts.insert(0, PlannedPart::new(PartContent::Withdraw));
-    }
-    plan
-}
-
 /// Names each refused file, so that the person learns of it whatever the model says.
 fn append_refused_files(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
     if refused.is_empty() {
@@ -140,7 +130,7 @@ mod tests {
         HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger,
         SequentialIds, ledger::SteeringRequests,
     };
-    use satchel_routing::tables;
+    use satchel_routing::{deliver::DeliveryHandle, tables};
     use tokio_util::sync::CancellationToken;
     use uuid::Uuid;
 
@@ -211,7 +201,7 @@ mod tests {
             channel: Arc::new(channel),
             wake: Arc::default(),
             woken: Arc::default(),
-            planned: Arc::default(),
+            delivery: DeliveryHandle::new().0,
             stop: CancellationToken::new(),
         };
         let result = TurnResult {
@@ -224,7 +214,6 @@ mod tests {
             steered: Vec::new(),
             reported_failures: Vec::new(),
             reply_to: None,
-            streamed: false,
             buttons: Vec::new(),
             changes: Vec::new(),
         };
@@ -283,12 +272,5 @@ mod tests {
             files.push(item);
         }
         assert_eq!(attach_buttons(with_file.clone(), buttons), with_file, "no file is lost for a button");
-    }
-
-    #[test]
-    fn streamed_message_without_text_is_withdrawn() {
-        let text = Plan { parts: vec![PlannedPart::new(PartContent::from_text("hi"))] };
-        assert_eq!(reuse_streamed_message(text.clone()), text);
-        assert_eq!(reuse_streamed_message(Plan::default()).parts, [PlannedPart::new(PartContent::Withdraw)]);
     }
 }

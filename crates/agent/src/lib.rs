@@ -2,12 +2,13 @@
 //!
 //! [`run_turn`] drives one turn from its queue entry to its commit. Every step that matters is journalled, so that the
 //! next process continues where this one died: [`rounds`] is the state of a turn, [`calls`] runs tools, [`mod@confirm`]
-//! asks a person first, [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
+//! asks a person first, [`draft`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
 pub mod calls;
 pub mod complete;
 pub mod confirm;
 mod documents;
+pub mod draft;
 pub mod heading;
 pub mod model;
 mod nested;
@@ -17,7 +18,6 @@ mod question;
 pub mod rounds;
 pub mod run;
 mod script_turn;
-pub mod streaming;
 pub mod tasks;
 pub mod toolbox;
 mod voice_notes;
@@ -33,6 +33,7 @@ use satchel_ports::{
     Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, SafetyTier, Turns,
     ledger::{QueuedMessage, SteeringRequests},
 };
+use satchel_routing::deliver::DeliveryHandle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +113,7 @@ pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Se
 pub struct AgentServices {
     /// Where the steps and the end of a turn are recorded.
     pub turns: Arc<dyn Turns>,
-    /// Where streamed messages and questions are opened.
+    /// Where questions are opened.
     pub outbox: Arc<dyn Outbox>,
     /// The history and the files of conversations.
     pub archive: Arc<dyn Archive>,
@@ -150,9 +151,8 @@ pub struct LaneHandle {
     pub wake: Arc<Notify>,
     /// Set when a turn was woken by such a message, which it may have left for the next.
     pub woken: Arc<AtomicBool>,
-    /// Notified when the running turn asks a person or closes a question, and when a turn behind it was completed: there
-    /// are parts to deliver.
-    pub planned: Arc<Notify>,
+    /// What delivers its parts.
+    pub delivery: DeliveryHandle,
     /// Cancelled to drain the lane: work in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
 }

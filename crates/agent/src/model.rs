@@ -7,7 +7,7 @@ use satchel_domain::{CallId, ToolCall};
 use satchel_ports::{LanguageModel, ModelError, ModelEvent, ModelRequest};
 use serde_json::Value;
 
-use crate::streaming::Growth;
+use crate::draft::DeltaSink;
 
 /// The longest answer of a model, in bytes; a longer one is taken to be endless.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -37,7 +37,7 @@ pub async fn call_model(
     request: &ModelRequest,
     first_call: CallId,
     partial_text: &mut String,
-    growth: &Growth,
+    deltas: &DeltaSink,
 ) -> Result<ModelResponse, ModelError> {
     let idle_error = || ModelError {
         reason: format!("it sent nothing for {} seconds", idle_timeout.as_secs()),
@@ -60,7 +60,7 @@ pub async fn call_model(
             }
             Some(Ok(ModelEvent::Text(delta))) => {
                 partial_text.push_str(&delta);
-                growth.wrote(&delta, partial_text).await;
+                deltas.push_delta(&delta, partial_text).await;
             }
             Some(Ok(ModelEvent::Call(call))) => {
                 let ordinal = first_call.ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);

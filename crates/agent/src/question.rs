@@ -61,7 +61,7 @@ impl Question {
         let unanswered = format_closing(NOT_NEEDED, &call.name);
         let question = NewQuestion { call: call.id, text, buttons, unanswered };
         let opened = retry_until_stored(&lane.stop, || services.outbox.open_question(&lane.lease, &question)).await?;
-        lane.planned.notify_one();
+        lane.delivery.wake();
         let NewQuestion { text, buttons, .. } = question;
         let conversation = lane.lease.conversation.clone();
         publish(services, BusEvent::ToolQuestion { conversation, call: call.id, text, buttons }).await;
@@ -140,7 +140,7 @@ pub(crate) async fn publish_decision(
     words: &str,
     allowed: bool,
 ) {
-    lane.planned.notify_one();
+    lane.delivery.wake();
     let conversation = lane.lease.conversation.clone();
     publish(services, BusEvent::ToolDecided { conversation, call, allowed, text: words.to_owned() }).await;
 }

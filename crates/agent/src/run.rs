@@ -24,12 +24,12 @@ use crate::{
     complete::{TurnResult, complete_turn},
     confirm::Confirmations,
     documents::document_messages,
+    draft::{DeltaSink, reply_to},
     heading::HeadingContext,
     model::call_model,
     prompt,
     rounds::{self, Round, Rounds},
     script_turn::{self, allows_empty_reply},
-    streaming::{Growth, Streaming, reply_to},
     tasks, voice_notes,
 };
 
@@ -83,7 +83,6 @@ pub async fn run_turn(
     turn: QueuedTurn,
     task: Option<&TaskRequest>,
 ) -> Result<Option<Part>, LedgerError> {
-    let capabilities = lane.channel.capabilities(&lane.lease.conversation);
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
@@ -102,7 +101,7 @@ pub async fn run_turn(
         agent,
         cancel: cancel.clone(),
     };
-    let Streaming { growth, mut editing } = Streaming::start(services, lane, &turn, &capabilities);
+    let deltas = DeltaSink::new(services, lane, &turn);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
         rounds.unrecorded_changes = abandoned_changes(&scope, &rounds);
@@ -110,8 +109,7 @@ pub async fn run_turn(
     } else {
         tokio::select! {
             biased;
-            result = run_until_stopped(services, lane, &turn, task, &scope, (&decisions_tx, &growth), &mut rounds) => result.map(Some),
-            never = editing.go_on() => match never {},
+            result = run_until_stopped(services, lane, &turn, task, &scope, (&decisions_tx, &deltas), &mut rounds) => result.map(Some),
             never = show_activity(lane, &scope.confirmations) => match never {},
             () = lane.stop.cancelled() => Ok(None),
         }
@@ -121,7 +119,7 @@ pub async fn run_turn(
         // The new holder of the lane edits its messages now; our edit in flight is cut off.
         return Err(error);
     }
-    let streamed = editing.finish().await;
+    deltas.finish().await;
     let Some(loop_end) = loop_result? else { return Ok(None) };
     if loop_end.ending != Ending::Done && rounds.first_interrupted().is_some() {
         rounds.adopt_interrupted_files(retry_until_stored(&lane.stop, || list_turn_files(services, turn.id)).await?);
@@ -152,7 +150,6 @@ pub async fn run_turn(
             false => Vec::new(),
         },
         reply_to: reply_to(&turn),
-        streamed,
         buttons: Vec::new(),
         changes: std::mem::take(&mut rounds.unrecorded_changes),
     };
@@ -166,10 +163,10 @@ async fn run_until_stopped(
     turn: &QueuedTurn,
     task: Option<&TaskRequest>,
     scope: &CallScope,
-    (decisions_tx, growth): (&watch::Sender<Vec<ToolDecision>>, &Growth),
+    (decisions_tx, deltas): (&watch::Sender<Vec<ToolDecision>>, &DeltaSink),
     rounds: &mut Rounds,
 ) -> Result<LoopEnd, LedgerError> {
-    let turn_loop = resume_and_run(services, lane, turn, task, scope, rounds, growth);
+    let turn_loop = resume_and_run(services, lane, turn, task, scope, rounds, deltas);
     tokio::pin!(turn_loop);
     let stop = tokio::select! {
         biased;
@@ -189,7 +186,7 @@ async fn resume_and_run(
     task: Option<&TaskRequest>,
     scope: &CallScope,
     rounds: &mut Rounds,
-    growth: &Growth,
+    deltas: &DeltaSink,
 ) -> Result<LoopEnd, LedgerError> {
     if let Some(end) = refuse_resumption(services, turn, task, rounds) {
         rounds.unrecorded_changes = abandoned_changes(scope, rounds);
@@ -205,7 +202,7 @@ async fn resume_and_run(
         run_calls(services, lane, scope, pending, CallOrigin::Resumed { decision: None }, rounds).await?;
     }
     if let Some(request) = task {
-        return tasks::run_task(services, lane, turn, request, scope, rounds, growth).await;
+        return tasks::run_task(services, lane, turn, request, scope, rounds, deltas).await;
     }
     // Downloads and documents may take long, and a stop doesn't wait for them.
     let prepared = async {
@@ -224,7 +221,7 @@ async fn resume_and_run(
     messages.extend(prompt::initial_messages(history, turn, receipt, documents, &heading_context(services, lane)));
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
     let opening = Opening { request: ModelRequest { system, messages, tools }, task: None };
-    run_loop(services, lane, turn, scope, opening, rounds, growth).await
+    run_loop(services, lane, turn, scope, opening, rounds, deltas).await
 }
 
 /// The end of a turn whose agent, or whose task, isn't there any more: its calls must not run with the tools of another.
@@ -258,7 +255,7 @@ pub(crate) async fn run_loop(
     scope: &CallScope,
     opening: Opening,
     rounds: &mut Rounds,
-    growth: &Growth,
+    deltas: &DeltaSink,
 ) -> Result<LoopEnd, LedgerError> {
     let settings = &services.settings;
     let context = heading_context(services, lane);
@@ -294,7 +291,7 @@ pub(crate) async fn run_loop(
             rounds.steered.extend(inject.into_iter().filter(|steered| !steered_ids.contains(&steered.id)));
         }
         is_first_round = false;
-        growth.begin(rounds.model_call_count());
+        deltas.start_message(rounds.model_call_count());
         let first_ordinal = rounds.call_count();
         let is_quiet = script_response.is_some() && script_turn::schedule(turn).is_some();
         let response = match script_response {
@@ -307,7 +304,7 @@ pub(crate) async fn run_loop(
                 let model = &*scope.agent.model;
                 let first_call = CallId { turn: turn.id, ordinal: first_ordinal };
                 let called =
-                    call_model(model, settings.model_idle_timeout, &request, first_call, &mut rounds.partial, growth);
+                    call_model(model, settings.model_idle_timeout, &request, first_call, &mut rounds.partial, deltas);
                 let result = tokio::select! {
                     biased;
                     () = scope.cancel.cancelled() => return Ok(LoopEnd::new(Ending::Cancelled)),
@@ -351,7 +348,7 @@ pub(crate) async fn run_loop(
         let calls = round.calls.clone();
         // No person waits for a scheduled script, and it may produce no reply.
         if !is_quiet {
-            growth.works(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+            deltas.show_tools(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
         }
         rounds.rounds.push(round);
         run_calls(services, lane, scope, calls, CallOrigin::Fresh, rounds).await?;
@@ -428,12 +425,11 @@ async fn complete_immediate_replies(
             steered: Vec::new(),
             reported_failures: Vec::new(),
             reply_to,
-            streamed: false,
             buttons: Vec::new(),
             changes: Vec::new(),
         };
         match complete_turn(services, lane, result).await {
-            Ok(_) => lane.planned.notify_one(),
+            Ok(started) => lane.delivery.planned(started),
             Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
             // It stays queued and is answered later.
             Err(error) => {

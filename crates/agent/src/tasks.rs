@@ -30,10 +30,10 @@ use crate::{
     AgentProfile, AgentServices, LaneHandle,
     calls::CallScope,
     documents::document_messages,
+    draft::DeltaSink,
     prompt,
     rounds::Rounds,
     run::{LoopEnd, Opening, heading_context, is_for_owners, publish, run_loop},
-    streaming::Growth,
 };
 
 /// The agents and tasks of the configuration, and what they are run with.
@@ -124,7 +124,7 @@ pub(crate) async fn run_task(
     request: &TaskRequest,
     scope: &CallScope,
     rounds: &mut Rounds,
-    growth: &Growth,
+    deltas: &DeltaSink,
 ) -> Result<LoopEnd, LedgerError> {
     let failed = |error: PreparationError| Ok(task_failure(services, turn, request, &error));
     let Some(playbooks) = &services.playbooks else { return failed(PreparationError::NoTask) };
@@ -139,14 +139,14 @@ pub(crate) async fn run_task(
     loop {
         let number = rounds.finished_tasks.len() + 1;
         let Some(step) = run.steps.get(number - 1).copied() else { return failed(PreparationError::NoTask) };
-        show_step(services, lane, turn, growth, &step, (number, total)).await;
+        show_step(services, lane, turn, deltas, &step, (number, total)).await;
         let (agent, opening) = match scope.cancel.run_until_cancelled(run.prepare(services, lane, turn, &step)).await {
             Some(Ok(prepared)) => prepared,
             Some(Err(error)) => return failed(error),
             None => return Ok(LoopEnd::new(Ending::Cancelled)),
         };
         let scope = CallScope { agent, ..scope.clone() };
-        let end = run_loop(services, lane, turn, &scope, opening, rounds, growth).await?;
+        let end = run_loop(services, lane, turn, &scope, opening, rounds, deltas).await?;
         if number == total || end.ending != Ending::Done {
             return Ok(end);
         }
@@ -333,14 +333,14 @@ async fn show_step(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
-    growth: &Growth,
+    deltas: &DeltaSink,
     step: &ResolvedTask<'_>,
     (number, total): (usize, usize),
 ) {
     let task = &step.task.id;
     tracing::info!(turn.id = %turn.id, task, number, total, "a task starts");
     if total > 1 {
-        growth.task_started(task, number, total);
+        deltas.show_task(task, number, total);
     }
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let event = BusEvent::TaskStarted {

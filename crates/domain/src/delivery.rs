@@ -4,6 +4,7 @@
 //! Whatever happens in whatever order, a part ends settled, because [`DeliveryRules::max_age`] ends every wait.
 
 mod doubt;
+mod draft;
 mod machine;
 mod step;
 mod transition;
@@ -12,9 +13,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::machine::{
-    Attempt, Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryPlan, ReplanOutcome,
-    SearchResult,
+pub use self::{
+    draft::{Draft, DraftCall, DraftStep},
+    machine::{
+        Attempt, Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryPlan, ReplanOutcome,
+        SearchResult,
+    },
 };
 
 /// The form of a refusal, from which follows what is tried instead.

@@ -89,7 +89,7 @@ intercept! {
         fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
     }
     Outbox {
-        fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
+        fn open_draft(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
         fn next_part(lease: &Lease) -> Option<Part>;
         fn save_part(lease: &Lease, part: &Part) -> ();
         fn settle_part(lease: &Lease, settlement: &Settlement) -> SettleOutcome;

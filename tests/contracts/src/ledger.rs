@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod claimed_turns;
 pub mod cross_port;
+pub mod drafts;
 pub mod files;
 pub mod inbox;
 pub mod lane_cache;
@@ -15,7 +16,6 @@ pub mod people;
 pub mod questions;
 pub mod rename;
 pub mod settings;
-pub mod streams;
 mod suites;
 pub mod turns;
 pub mod usage;

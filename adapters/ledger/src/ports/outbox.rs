@@ -7,25 +7,25 @@ use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, Timestamp
 use satchel_ports::ledger::{Lease, LedgerError, NewQuestion, Outbox, RecordedMessages, SettleOutcome, Settlement};
 
 use super::read;
-use crate::{SqliteLedger, journal, parts, queries, questions, recorded_messages};
+use crate::{SqliteLedger, drafts, parts, queries, questions, recorded_messages};
 
 #[async_trait]
 impl Outbox for SqliteLedger {
-    async fn begin_stream(
+    async fn open_draft(
         &self,
         lease: &Lease,
         turn: TurnId,
         reply_to: Option<MessageRef>,
     ) -> Result<Option<Part>, LedgerError> {
         // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
-        if read!(self, "reading parts in progress", journal::must_wait, lease, turn)? {
+        if read!(self, "reading parts in progress", drafts::must_wait, lease, turn)? {
             return Ok(None);
         }
         self.held.crowd(lease);
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
-            .write("starting a stream", move |s| {
-                Box::pin(async move { journal::begin_stream(s, &process, &lease, turn, reply_to).await })
+            .write("opening a draft", move |s| {
+                Box::pin(async move { drafts::open(s, &process, &lease, turn, reply_to).await })
             })
             .await
     }

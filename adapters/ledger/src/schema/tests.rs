@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt, sync::Arc};
 
-use satchel_domain::{ChannelName, PartContent, PartState, Timestamp, TurnId};
+use satchel_domain::{ChannelName, ConversationId, MessageRef, PartContent, PartState, Timestamp, TurnId};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{Archive, Leases, Outbox};
 use sqlx::{Connection, sqlite::SqliteConnectOptions};
@@ -13,7 +13,10 @@ use super::*;
 use crate::{Settings, SqliteLedger};
 
 /// The version before questions became parts.
-const BEFORE: i64 = 10;
+const BEFORE_QUESTIONS: i64 = 10;
+
+/// The version before the messages in which replies grow became drafts.
+const BEFORE_DRAFTS: i64 = 11;
 
 const TURN: Uuid = Uuid::from_u128(1);
 
@@ -22,13 +25,18 @@ async fn connect(path: &Path) -> SqliteConnection {
     SqliteConnection::connect_with(&options).await.unwrap()
 }
 
-/// A data directory as the version before has left it: a running turn with a reply under way, which has asked twice.
-async fn older_directory() -> TempDir {
+/// A data directory as an earlier version has left it, with these rows.
+async fn older_directory(version: i64, rows: &'static str) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let mut connection = connect(&directory.path().join("satchel.db")).await;
-    MIGRATIONS.run_direct(Some(BEFORE), &mut connection, false).await.unwrap();
-    sqlx::raw_sql(
-        "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram');
+    MIGRATIONS.run_direct(Some(version), &mut connection, false).await.unwrap();
+    sqlx::raw_sql(rows).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    directory
+}
+
+/// A running turn with a reply under way, which has asked twice.
+const ROWS: &str = "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram');
          INSERT INTO turns (id, conversation, state, ready_at)
              VALUES (x'00000000000000000000000000000001', 'telegram:5', 'queued', 0);
          INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, settled,
@@ -38,14 +46,22 @@ async fn older_directory() -> TempDir {
                      0, 0, 7);
          INSERT INTO questions VALUES
              (x'0000000000000000000000000000000b', 'telegram:5', x'00000000000000000000000000000001', '41', 8),
-             (x'0000000000000000000000000000000c', 'telegram:5', x'00000000000000000000000000000001', NULL, 9);",
-    )
-    .execute(&mut connection)
-    .await
-    .unwrap();
-    connection.close().await.unwrap();
-    directory
-}
+             (x'0000000000000000000000000000000c', 'telegram:5', x'00000000000000000000000000000001', NULL, 9);";
+
+/// A running turn whose reply has been streamed into message 41, and one whose message isn't known.
+const STREAMED_ROWS: &str =
+    "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram'), ('telegram:6', 'telegram');
+    INSERT INTO turns (id, conversation, state, ready_at)
+        VALUES (x'00000000000000000000000000000001', 'telegram:5', 'queued', 0),
+               (x'00000000000000000000000000000002', 'telegram:6', 'queued', 0);
+    INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, settled,
+                       attempts, first_attempt_at, labelled, target, created_at, open_stream, streamed)
+        VALUES (x'0000000000000000000000000000000a', 'telegram:5', x'00000000000000000000000000000001', 1, 0, 'text',
+                '{\"kind\":\"text\",\"text\":\"\",\"markup\":\"rich\"}', 'sending', '{\"state\":\"sending\"}', 0,
+                1, 7, 0, '41', 7, 1, 1),
+               (x'0000000000000000000000000000000b', 'telegram:6', x'00000000000000000000000000000002', 2, 0, 'text',
+                '{\"kind\":\"text\",\"text\":\"\",\"markup\":\"rich\"}', 'sending', '{\"state\":\"sending\"}', 0,
+                1, 8, 0, NULL, 8, 1, 1);";
 
 async fn open(directory: &Path) -> SqliteLedger {
     SqliteLedger::open(directory, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
@@ -53,7 +69,7 @@ async fn open(directory: &Path) -> SqliteLedger {
 
 #[tokio::test]
 async fn previous_questions_become_parts() {
-    let directory = older_directory().await;
+    let directory = older_directory(BEFORE_QUESTIONS, ROWS).await;
     let ledger = open(directory.path()).await;
     let parts = ledger.turn(TurnId(TURN)).await.unwrap().unwrap().parts;
     assert_eq!(parts.iter().map(|part| part.position).collect::<Vec<_>>(), [0, 1, 2]);
@@ -71,8 +87,22 @@ async fn previous_questions_become_parts() {
 }
 
 #[tokio::test]
+async fn previous_streams_become_drafts() {
+    let directory = older_directory(BEFORE_DRAFTS, STREAMED_ROWS).await;
+    let ledger = open(directory.path()).await;
+    for (key, open) in [("5", Some("41")), ("6", None)] {
+        let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
+        let claimed = ledger.claim_lane(std::slice::from_ref(conversation.channel())).await.unwrap().unwrap();
+        assert_eq!(claimed.lease.conversation, conversation);
+        let draft = claimed.turn.unwrap().draft.unwrap();
+        let state = open.map_or(PartState::Sending, |id| PartState::Open { message: MessageRef(id.to_owned()) });
+        assert_eq!((draft.state, draft.target, draft.attempts), (state, None, 1));
+    }
+}
+
+#[tokio::test]
 async fn previous_database_is_copied_before_migration() {
-    let directory = older_directory().await;
+    let directory = older_directory(BEFORE_QUESTIONS, ROWS).await;
     // As a start that was killed in the midst of it leaves it.
     let unfinished = directory.path().join("satchel.db.version-10.partial");
     fs::write(&unfinished, "half a copy").unwrap();
@@ -83,7 +113,7 @@ async fn previous_database_is_copied_before_migration() {
     assert_eq!(list_copies(directory.path(), "satchel.db").unwrap(), std::slice::from_ref(&copy));
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     let mut old = connect(&copy).await;
-    assert_eq!(version(&mut old).await.unwrap(), BEFORE);
+    assert_eq!(version(&mut old).await.unwrap(), BEFORE_QUESTIONS);
     let questions: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM questions").fetch_one(&mut old).await.unwrap();
     assert_eq!(questions, 2);
     old.close().await.unwrap();

@@ -10,14 +10,14 @@ use satchel_ports::{
     language_model::{ModelStream, ModelToolCall, TokenUsage},
     ledger::{QueuedTurn, SteeringRequests},
 };
-use satchel_routing::tables;
+use satchel_routing::deliver::DeliveryHandle;
 use serde_json::json;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{ModelResponse, call_model};
-use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox, streaming::Streaming};
+use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox, draft::DeltaSink};
 
 const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -72,14 +72,14 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
     }
 }
 
-fn streaming(services: &AgentServices) -> Streaming {
+fn deltas(services: &AgentServices) -> DeltaSink {
     let conversation: ConversationId = "console:main".parse().unwrap();
     let lane = LaneHandle {
         lease: Lease { conversation, holder: HolderId(Uuid::nil()), token: 1 },
         channel: Arc::new(MockChannel::new()),
         wake: Arc::new(Notify::new()),
         woken: Arc::default(),
-        planned: Arc::default(),
+        delivery: DeliveryHandle::new().0,
         stop: CancellationToken::new(),
     };
     let turn = QueuedTurn {
@@ -88,23 +88,23 @@ fn streaming(services: &AgentServices) -> Streaming {
         ready_at: Timestamp(0),
         has_followers: true,
         journal: Vec::new(),
-        stream: None,
+        draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,
         agent: None,
     };
-    Streaming::start(services, &lane, &turn, &tables::web())
+    DeltaSink::new(services, &lane, &turn)
 }
 
 /// Asks once and returns the answer together with what is left in `written`.
 async fn asked(script: Result<Script, ModelError>) -> (Result<ModelResponse, ModelError>, String) {
     let services = services(script);
-    let streaming = streaming(&services);
+    let deltas = deltas(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
     let (model, first_call) = (&*services.agents.default_agent().model, CallId { turn: TURN, ordinal: 7 });
-    let answer = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &streaming.growth).await;
+    let answer = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &deltas).await;
     (answer, written)
 }
 
@@ -157,11 +157,11 @@ async fn unresponsive_model_request_times_out() {
             std::future::pending().await
         }
     }
-    let streaming = streaming(&services(Ok(Vec::new())));
+    let deltas = deltas(&services(Ok(Vec::new())));
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let first_call = CallId { turn: TURN, ordinal: 0 };
     let mut written = String::new();
-    let answer = call_model(&Deaf, IDLE_TIMEOUT, &request, first_call, &mut written, &streaming.growth).await;
+    let answer = call_model(&Deaf, IDLE_TIMEOUT, &request, first_call, &mut written, &deltas).await;
     let error = answer.unwrap_err();
     assert_eq!(error.reason, "it sent nothing for 30 seconds");
 }
@@ -183,11 +183,11 @@ async fn errors_and_broken_answers_keep_what_was_written() {
 #[tokio::test(start_paused = true)]
 async fn partial_text_survives_cancelled_model_call() {
     let services = services(Ok(vec![text(0, "Half an "), text(1, "answer"), (0, None)]));
-    let streaming = streaming(&services);
+    let deltas = deltas(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
     let (model, first_call) = (&*services.agents.default_agent().model, CallId { turn: TURN, ordinal: 0 });
-    let asking = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &streaming.growth);
+    let asking = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &deltas);
     assert!(tokio::time::timeout(Duration::from_secs(5), asking).await.is_err(), "it is still asking");
     assert_eq!(written, "Half an answer");
 }

@@ -457,6 +457,6 @@ fn has_more_than_one_file(content: &PartContent) -> bool {
 }
 
 #[cfg(test)]
-mod table;
+pub(super) mod table;
 #[cfg(test)]
 mod tests;

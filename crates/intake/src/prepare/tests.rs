@@ -36,7 +36,7 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
         ready_at: Timestamp(0),
         has_followers: true,
         journal: Vec::new(),
-        stream: None,
+        draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,

@@ -16,7 +16,7 @@ use super::{Lease, LedgerError};
 ///   response, starts the lane's next part if it [can start](satchel_domain::Part::can_start), and releases an idle
 ///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
-///   streamed ones, and whether another send there is in doubt or was left in doubt within two days.
+///   drafts, and whether another send there is in doubt or was left in doubt within two days.
 /// - A call is asked about once: `open_question` returns the question that an earlier process has opened, also one that is
 ///   closed, unless it certainly never arrived. An open question keeps no other part waiting.
 /// - A question is closed by `close_question`, `journal_decision`, the outcome of its call or of the call that made it,
@@ -25,8 +25,9 @@ use super::{Lease, LedgerError};
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Starts the message in which a turn streams; `None` while an earlier part of the lane is unsettled.
-    async fn begin_stream(
+    /// Opens the draft of a running turn, started; `None` while an earlier part of the lane is unsettled. Returns the one
+    /// that an earlier attempt at the turn has opened.
+    async fn open_draft(
         &self,
         lease: &Lease,
         turn: TurnId,

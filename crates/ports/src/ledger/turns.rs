@@ -33,7 +33,7 @@ use crate::FileChange;
 ///   from then on, however the turn ends.
 /// - `complete_turn` commits consumed messages, history, setting, response and parts together, and only once.
 /// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled.
-/// - If the turn streamed, the plan's first part takes the streamed part's id, target and doubt.
+/// - If the turn has a draft, the plan's first part takes its id and its doubt, and becomes the edit of its message.
 /// - A planned part that was refused is stored as failed.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
@@ -302,8 +302,8 @@ pub struct QueuedTurn {
     pub has_followers: bool,
     /// The steps that an earlier run recorded, in order.
     pub journal: Vec<JournalEntry>,
-    /// The message in which an earlier run streamed.
-    pub stream: Option<Part>,
+    /// The draft of an earlier attempt.
+    pub draft: Option<Part>,
     /// How many processes crashed while it was the lane's oldest turn.
     pub crashes: u32,
     /// Failed deliveries that haven't been reported to the model.

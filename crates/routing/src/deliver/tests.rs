@@ -1,5 +1,6 @@
 //! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
 
+mod drafts;
 mod harness;
 mod keyed_retries;
 mod lookups;
@@ -31,8 +32,8 @@ use satchel_ports::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use self::harness::DeliveryHarness;
-use super::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
+use self::harness::{DeliveryHarness, DeliveryStart, run};
+use super::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
 use crate::tables;
 
 type Answer = Result<Vec<MessageRef>, SendError>;
@@ -95,7 +96,7 @@ fn photo(id: u128) -> FileItem {
 async fn started_part_is_sent_and_settled_only() {
     let (log, left) = DeliveryHarness::new(vec![], vec![sent()]).play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["send hello", "settle sent"]);
-    assert_eq!(left.unwrap(), DeliverOutcome::Released);
+    assert_eq!(left.unwrap(), DriverEnd::Released);
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,7 +350,7 @@ async fn stopped_process_sends_nothing_and_leaves_no_doubt() {
     stopped.stop.cancel();
     let (log, left) = stopped.play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["save pending"], "begun, but not sent");
-    assert_eq!(left.unwrap(), DeliverOutcome::Stopped);
+    assert_eq!(left.unwrap(), DriverEnd::Finished);
 
     let waiting = DeliveryHarness::new(vec![text(1)], vec![not_sent(3_600_000)]);
     let stop = waiting.stop.clone();
@@ -358,7 +359,7 @@ async fn stopped_process_sends_nothing_and_leaves_no_doubt() {
         stop.cancel();
     });
     let started = tokio::time::Instant::now();
-    assert_eq!(waiting.play(DeliveryStart::TakenOver).await.1.unwrap(), DeliverOutcome::Stopped);
+    assert_eq!(waiting.play(DeliveryStart::TakenOver).await.1.unwrap(), DriverEnd::Finished);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -380,5 +381,5 @@ async fn a_lost_lane_ends_the_work_at_once() {
         stop: CancellationToken::new(),
     };
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
-    assert!(matches!(deliver(&delivery, &lease, DeliveryStart::TakenOver).await, Err(LedgerError::LeaseLost(_))));
+    assert!(matches!(run(delivery, lease, DeliveryStart::TakenOver).await, Err(LedgerError::LeaseLost(_))));
 }

@@ -474,13 +474,13 @@ async fn ledger_error_is_survived_at_every_call() {
         "ledger.list_queued_behind",
         "ledger.history",
         "ledger.complete_turn",
-        "ledger.begin_stream",
+        "ledger.open_draft",
         "ledger.save_part",
     ];
     let others = ["ledger.settle_part", "ledger.claim_lane", "ledger.renew"];
     let played = cases.into_iter().chain(others).map(|verb| async move {
         let stage = Stage::streaming(match verb {
-            "ledger.begin_stream" | "ledger.save_part" => StreamRule::Edits { interval_ms: 50 },
+            "ledger.open_draft" | "ledger.save_part" => StreamRule::Edits { interval_ms: 50 },
             _ => StreamRule::None,
         });
         let here = place("main");
@@ -508,7 +508,7 @@ async fn ledger_error_is_survived_at_every_call() {
             until("the model is asked", || *stage.model.asked.borrow() == 1).await;
             process.hears(&message(&here, "1b", "another")).await;
         }
-        if ["ledger.list_queued_behind", "ledger.begin_stream", "ledger.save_part"].contains(&verb) {
+        if ["ledger.list_queued_behind", "ledger.open_draft", "ledger.save_part"].contains(&verb) {
             // They are used while the model still speaks, and perhaps not at all when it has spoken.
             until(verb, || process.ledger.hook.met() == 1).await;
         }

@@ -9,9 +9,9 @@ use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
     AgentServices, LaneHandle,
     complete::{TurnResult, complete_turn},
+    draft::reply_to,
     rounds::refused_files,
     run::{self, MAX_CRASHES, wait_for_stop},
-    streaming::reply_to,
 };
 use satchel_domain::{Ending, InboundMessage, Part, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
@@ -27,7 +27,7 @@ use satchel_ports::{
     LedgerError,
     ledger::{ClaimedLane, QueuedTurn, ReleaseMode},
 };
-use satchel_routing::deliver::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
+use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -75,19 +75,21 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
             rules: context.rules,
             stop: stopped.clone(),
         };
+        let (requests, requested) = DeliveryHandle::new();
+        let driver = Driver::new(delivery, lease.clone(), requested);
         let lane = LaneHandle {
             lease: lease.clone(),
             channel: Arc::clone(&channel),
             wake: Arc::clone(&wake),
             woken: Arc::default(),
-            planned: Arc::default(),
+            delivery: requests,
             stop: stopped,
         };
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
             // After a failure the turn is read once more: it may have come further than when it was handed over.
-            ended = run_lane(&context, &lane, &delivery, handed_over.take(), unsettled) => ended,
+            ended = run_lane(&context, &lane, driver, handed_over.take(), unsettled) => ended,
         };
         unsettled = true;
         match ended {
@@ -132,73 +134,64 @@ enum TurnPoll {
     },
 }
 
-/// Runs the lane's turns one after the other and delivers its parts one after the other. The two don't wait for each
-/// other: a platform that is down keeps nobody from asking on.
+/// Runs the lane's turns one after the other beside the driver of its deliveries. The two don't wait for each other: a
+/// platform that is down keeps nobody from asking on.
 async fn run_lane(
     context: &WorkerContext,
     lane: &LaneHandle,
-    delivery: &DeliveryContext,
+    driver: Driver,
     mut handed_over: Option<Box<QueuedTurn>>,
     unsettled: bool,
 ) -> Result<(), LedgerError> {
-    let LaneHandle { lease, stop, .. } = lane;
-    let ledger = &context.ledger;
-    let mut delivering: Option<BoxFuture<'_, Result<DeliverOutcome, LedgerError>>> = None;
+    let LaneHandle { lease, stop, delivery, .. } = lane;
+    let leases = &context.ledger.leases;
+    let mut driving = Some(driver.run().boxed());
     let mut turning: Option<BoxFuture<'_, Result<TurnPoll, LedgerError>>> = None;
-    // Whether a turn has planned parts, and perhaps started one, while an earlier delivery was under way.
-    let mut planned = false;
-    // Whether a delivery was under way since the turn started: it may have come to the part that the turn has started.
-    let mut crossed = false;
-    let mut look_for_parts = unsettled;
     let mut look_for_turn = true;
     let mut next_look = Instant::now();
     let mut queued = true;
     let mut seems_lost = false;
     let mut failed: Option<LedgerError> = None;
+    if unsettled {
+        delivery.take_over();
+    }
     loop {
-        if look_for_parts {
-            // Nothing else is under way: a part that a turn of ours starts can't be taken for one that another process
-            // has left behind.
-            look_for_parts = false;
-            if ledger.outbox.next_part(lease).await?.is_some() {
-                delivering = Some(deliver(delivery, lease, DeliveryStart::TakenOver).boxed());
-            }
-        }
-        // Not after a failure: a part that was started may then have been sent, and is in doubt when work continues.
-        if delivering.is_none() && failed.is_none() && std::mem::take(&mut planned) {
-            delivering = Some(deliver(delivery, lease, DeliveryStart::Planned).boxed());
-        }
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
-            crossed = false;
             turning = Some(match handed_over.take() {
                 Some(turn) => run_handed_over(context, lane, *turn).boxed(),
                 None => next_turn(context, lane).boxed(),
             });
         }
-        if delivering.is_none() && turning.is_none() {
+        if turning.is_none() && stop.is_cancelled() {
+            delivery.finish();
+            if let Some(driving) = driving.take() {
+                match driving.await {
+                    Ok(DriverEnd::Released) => return Ok(()),
+                    Ok(DriverEnd::Finished) => {}
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
             if let Some(error) = failed {
                 return Err(error);
             }
-            if stop.is_cancelled() {
-                ledger.leases.release(lease, ReleaseMode::Always).await?;
+            leases.release(lease, ReleaseMode::Always).await?;
+            return Ok(());
+        }
+        if turning.is_none() && !queued && delivery.is_idle() {
+            if leases.release(lease, ReleaseMode::IfIdle).await? {
                 return Ok(());
             }
-            if !queued {
-                if ledger.leases.release(lease, ReleaseMode::IfIdle).await? {
-                    return Ok(());
-                }
-                (look_for_parts, look_for_turn, queued) = (true, true, true);
-                continue;
-            }
+            (look_for_turn, queued) = (true, true);
+            delivery.wake();
+            continue;
         }
-        crossed |= delivering.is_some();
         let done = tokio::select! {
-            Some(left) = OptionFuture::from(delivering.as_mut()) => {
-                delivering = None;
-                match left {
-                    Ok(DeliverOutcome::Released) => return Ok(()),
-                    Ok(DeliverOutcome::Drained | DeliverOutcome::Stopped) => Ok(()),
+            Some(ended) = OptionFuture::from(driving.as_mut()) => {
+                driving = None;
+                match ended {
+                    Ok(DriverEnd::Released) => return Ok(()),
+                    Ok(DriverEnd::Finished) => Ok(()),
                     Err(error) => Err(error),
                 }
             }
@@ -215,27 +208,18 @@ async fn run_lane(
                     }
                     Ok(TurnPoll::Completed { started, followed }) => {
                         look_for_turn = followed;
-                        match started {
-                            Some(started) if !crossed => {
-                                delivering = Some(deliver(delivery, lease, DeliveryStart::Started(started)).boxed());
-                            }
-                            _ => planned = true,
-                        }
+                        delivery.planned(started);
                         Ok(())
                     }
                     // The delivery may just have given the lane back with its last part; then it says so next.
-                    Err(LedgerError::LeaseLost(_)) if delivering.is_some() && !seems_lost => {
+                    Err(LedgerError::LeaseLost(_)) if !delivery.is_idle() && !seems_lost => {
                         seems_lost = true;
                         Ok(())
                     }
                     Err(error) => Err(error),
                 }
             }
-            // In its place in the queue; the started part of a later turn is never taken for another process's.
-            () = lane.planned.notified() => {
-                planned = true;
-                Ok(())
-            }
+            () = delivery.idle(), if turning.is_none() && !queued => Ok(()),
             () = lane.wake.notified(), if turning.is_none() => {
                 look_for_turn = true;
                 Ok(())
@@ -244,7 +228,7 @@ async fn run_lane(
                 look_for_turn = true;
                 Ok(())
             }
-            () = stop.cancelled(), if turning.is_none() && delivering.is_none() => Ok(()),
+            () = stop.cancelled(), if turning.is_none() => Ok(()),
         };
         match done {
             Ok(()) => {}
@@ -372,7 +356,6 @@ async fn complete_command(
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: reply_to(turn),
-        streamed: false,
         buttons,
         changes,
     };

@@ -10,7 +10,7 @@ use satchel_ports::{
     HolderId, Lease, ManualClock, MockBlobs, MockEventBus, MockLedger,
     ledger::{SettleOutcome, Settlement},
 };
-use satchel_routing::deliver::{DeliveryContext, DeliveryStart, deliver};
+use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -87,5 +87,8 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
         stop: CancellationToken::new(),
     };
     let lease = Lease { conversation: fixture.conversation(), holder: HolderId(Uuid::nil()), token: 1 };
-    deliver(&delivery, &lease, DeliveryStart::TakenOver).await.unwrap();
+    let (handle, requests) = DeliveryHandle::new();
+    handle.take_over();
+    handle.finish();
+    Driver::new(delivery, lease, requests).run().await.unwrap();
 }

@@ -121,21 +121,21 @@ pub async fn crashed_turn_is_handed_over_with_journal(fixture: &impl LedgerFixtu
     let outcome = ToolOutcome::from_text("found");
     let outcome = one.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     journal.push(JournalEntry::Outcome { ordinal: 0, outcome });
-    let stream = one.outbox.begin_stream(&lease, turn, None).await.unwrap();
-    assert!(stream.is_some(), "nothing is unsettled");
+    let draft = one.outbox.open_draft(&lease, turn, None).await.unwrap();
+    assert!(draft.is_some(), "nothing is unsettled");
     drop(one);
 
     let two = fixture.open().await;
     let claimed = claim_lane(&two).await.expect("its holder is gone");
     let handed = handed_over(&two, &claimed).await;
-    assert_eq!((handed.id, &handed.journal, &handed.stream, handed.crashes), (turn, &journal, &stream, 1));
-    assert!(claimed.unsettled, "the message in which it streamed");
+    assert_eq!((handed.id, &handed.journal, &handed.draft, handed.crashes), (turn, &journal, &draft, 1));
+    assert!(claimed.unsettled, "its draft");
     drop(two);
 
     let three = fixture.open().await;
     let (claimed, behind) = claim_by_receive(&three, &message("2", "are you there?")).await;
     let handed = handed_over(&three, &claimed).await;
-    assert_eq!((handed.id, &handed.journal, &handed.stream, handed.crashes), (turn, &journal, &stream, 2));
+    assert_eq!((handed.id, &handed.journal, &handed.draft, handed.crashes), (turn, &journal, &draft, 2));
     assert!(behind != turn && handed.has_followers, "the message that claimed the lane waits behind it");
 }
 

@@ -93,7 +93,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
         one.turns.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done"), &[]).await,
         "journal_outcome",
     );
-    assert_lost(one.outbox.begin_stream(&old, turn, None).await, "begin_stream");
+    assert_lost(one.outbox.open_draft(&old, turn, None).await, "open_draft");
     for plan in [Vec::new(), text_parts(&["late"])] {
         assert_lost(one.turns.complete_turn(&old, &completed_turn(turn, plan)).await, "complete_turn");
     }

@@ -38,7 +38,7 @@ fn message_id(chat: &str, id: &str) -> (ConversationId, String) {
     (conversation(chat), id.to_owned())
 }
 
-/// Catches: a message of ours that is unknown, such as one of an album, of another topic, a streamed one or a question,
+/// Catches: a message of ours that is unknown, such as one of an album, of another topic, a draft or a question,
 /// and would be taken for the one that is looked for; one of ours that counts as a person's because they pressed its
 /// button; a message that came later and is taken for an earlier one.
 pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
@@ -50,8 +50,8 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let second = settle(&ledger, &lease, &sent_settlement(&first, "5")).await.next.unwrap();
     let before_it = fixture.clock().now();
     let (streaming, turn) = receive(&ledger, &inbound_message("telegram:-1001/8", "6")).await;
-    let stream = ledger.outbox.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
-    ledger.outbox.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
+    let draft = ledger.outbox.open_draft(&streaming, turn, None).await.unwrap().unwrap();
+    ledger.outbox.save_part(&streaming, &open_as(&draft, "9")).await.unwrap();
     let asked = ledger.outbox.open_question(&streaming, &question(call(turn))).await.unwrap();
     ledger.outbox.save_part(&streaming, &open_as(&asked, "10")).await.unwrap();
     let press = InboundMessage { pressed: true, ..inbound_message("telegram:-1001/8", "12") };

@@ -8,8 +8,8 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, assert_lost, completed_turn, conversation, file_part, message, new_file, sent_settlement, settle,
-    text_parts,
+    LedgerFixture, assert_lost, completed_turn, conversation, file_part, message, new_file, questions::open_as,
+    sent_settlement, settle, text_parts,
 };
 
 fn in_conversation(conversation: &ConversationId, message: InboundMessage) -> InboundMessage {
@@ -150,13 +150,13 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     let waiting = InboundMessage { message: None, ..in_conversation(&new, message("2", "more")) };
     assert_eq!(turn.messages[0].message, waiting, "everything else of it stays");
 
-    let stream = ledger.outbox.begin_stream(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
-    ledger.outbox.save_part(&lease, &Part { target: Some(MessageRef("52".into())), ..stream.clone() }).await.unwrap();
+    let draft = ledger.outbox.open_draft(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
+    ledger.outbox.save_part(&lease, &open_as(&draft, "52")).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&new, &old).await.unwrap(), RenameOutcome::Renamed);
     let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
     let begun =
         ledger.turns.complete_turn(&lease, &completed_turn(turn.id, text_parts(&["whole"]))).await.unwrap().unwrap();
     assert_eq!((begun.target.clone(), begun.labelled), (None, false));
-    assert_ne!(begun.id, stream.id, "the key of what stands under the old name is not its own");
+    assert_ne!(begun.id, draft.id, "the key of what stands under the old name is not its own");
     assert_eq!(begun.state, PartState::Sending, "it is no doubt: the whole was sent nowhere");
 }

@@ -128,10 +128,11 @@ macro_rules! outbox_contract {
             parts::waiting_part_respects_retry_at
             parts::discard_fails_unsent_part
             parts::previous_message_is_found
-            streams::stream_starts_only_when_settled
-            streams::first_part_edits_streamed_message
-            streams::streamed_message_stays_in_doubt
-            streams::lost_streamed_message_is_resent
+            drafts::draft_opens_only_when_settled
+            drafts::first_part_edits_draft
+            drafts::draft_in_doubt_stays_in_doubt
+            drafts::lost_draft_is_sent_anew
+            drafts::draft_without_text_is_withdrawn
             questions::question_is_asked_once
             questions::failed_question_is_asked_again
             questions::decision_closes_its_question
@@ -221,7 +222,7 @@ mod tests {
             ("people", include_str!("people.rs")),
             ("rename", include_str!("rename.rs")),
             ("settings", include_str!("settings.rs")),
-            ("streams", include_str!("streams.rs")),
+            ("drafts", include_str!("drafts.rs")),
             ("turns", include_str!("turns.rs")),
             ("usage", include_str!("usage.rs")),
             ("voice", include_str!("voice.rs")),

@@ -12,7 +12,10 @@ use std::{
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
 use satchel_system::real_binary::workspace_root;
 
-use self::vendors::{FOUNDATIONS, VENDOR_HOMES};
+use self::{
+    names::{ProductionFile, production_files},
+    vendors::{FOUNDATIONS, VENDOR_HOMES},
+};
 
 /// The workspace crates that each crate under `crates/` may depend on.
 const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 9] = [
@@ -338,6 +341,28 @@ fn packages_follow_folder_names_and_workspace_lints() {
         }
     }
     assert_no_complaints(&complaints);
+}
+
+/// Everything that a person sees is a part, which the driver in `crates/routing` performs.
+#[test]
+fn only_the_driver_calls_a_channel_to_send() {
+    let calls = ["send", "edit", "delete", "find_sent"].map(|call| format!("channel.{call}("));
+    let find_calls = |file: &ProductionFile| {
+        let text: String = file.text.split_whitespace().collect();
+        let found: Vec<_> = calls.iter().filter(|call| text.contains(call.as_str())).cloned().collect();
+        found
+    };
+    let files = production_files();
+    let (routing, others): (Vec<_>, Vec<_>) = files
+        .iter()
+        .filter(|file| file.path.starts_with("crates/"))
+        .partition(|file| file.path.starts_with("crates/routing/"));
+    let performed: BTreeSet<_> = routing.into_iter().flat_map(find_calls).collect();
+    assert_eq!(performed.len(), calls.len(), "the driver makes each of them: {performed:?}");
+    let complaints = others
+        .into_iter()
+        .flat_map(|file| find_calls(file).into_iter().map(|call| format!("{} calls `{call}…)`", file.path)));
+    assert_no_complaints(&complaints.collect::<Vec<_>>());
 }
 
 /// Required comments tend to repeat the name, so only the three crates that others build on require them.

@@ -26,7 +26,7 @@ use satchel_ports::{
         SteeringMessage, SteeringRequests, ToolDecision,
     },
 };
-use satchel_routing::tables;
+use satchel_routing::{deliver::DeliveryHandle, tables};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -241,7 +241,7 @@ impl Stage {
             ready_at: Timestamp(0),
             has_followers: true,
             journal: Vec::new(),
-            stream: None,
+            draft: None,
             crashes: 0,
             unreported_failures: Vec::new(),
             voice: false,
@@ -419,7 +419,7 @@ impl Stage {
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
             woken: Arc::default(),
-            planned: Arc::default(),
+            delivery: DeliveryHandle::new().0,
             stop: tokio_util::sync::CancellationToken::new(),
         };
         crate::run_turn(&services, &lane, self.turn, self.task.as_ref()).await.unwrap();

@@ -5,7 +5,14 @@
 
 use std::{collections::BTreeSet, fmt::Write, num::NonZeroU64};
 
-use super::{super::tests::part, tests::capabilities, *};
+use super::{
+    super::{
+        draft::table::{draft_answers, drafts},
+        tests::part,
+    },
+    tests::capabilities,
+    *,
+};
 use crate::{
     AttachmentId, AttachmentSource, CallId, Filename, MediaInfo, NewAttachment, Sha256, StoredBlob,
     capabilities::LookupRule,
@@ -19,10 +26,10 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/delivery.md"
 const WRITE: &str = "SATCHEL_WRITE_DOCS";
 
 /// When everything in the tables happens: a minute after the part was planned and first started.
-const NOW: Timestamp = Timestamp(60_000);
+pub(in crate::delivery) const NOW: Timestamp = Timestamp(60_000);
 
-const KEY: Idempotency = Idempotency::Key { window_ms: Some(120_000) };
-const EXPIRED_KEY: Idempotency = Idempotency::Key { window_ms: Some(30_000) };
+pub(in crate::delivery) const KEY: Idempotency = Idempotency::Key { window_ms: Some(120_000) };
+pub(in crate::delivery) const EXPIRED_KEY: Idempotency = Idempotency::Key { window_ms: Some(30_000) };
 
 /// A part on its channel, with what an operator has decided about doubt.
 #[derive(Clone)]
@@ -99,7 +106,7 @@ fn refused() -> SendError {
     SendError::Refused { refusal: Refusal::Other, reason: "no".to_owned() }
 }
 
-fn forbidden() -> SendError {
+pub(in crate::delivery) fn forbidden() -> SendError {
     SendError::Forbidden { reason: "no".to_owned() }
 }
 
@@ -147,7 +154,7 @@ fn describe(delivery: &Delivery, plan: &DeliveryPlan, now: Timestamp) -> String 
     let part = delivery.part();
     let mut words = match &part.state {
         PartState::Failed { reason } => format!("**failed** ({})", failure(reason)),
-        state => format!("**{}**", state.as_str().replace('_', " ")),
+        state => format!("**{}**", describe_state(state)),
     };
     if part.labelled && !part.state.is_settled() {
         words.push_str(" with label");
@@ -169,6 +176,10 @@ fn describe(delivery: &Delivery, plan: &DeliveryPlan, now: Timestamp) -> String 
         Continuation::Perform(action) => describe_action(delivery, action, now),
     });
     words
+}
+
+pub(in crate::delivery) fn describe_state(state: &PartState) -> String {
+    state.as_str().replace('_', " ")
 }
 
 fn describe_action(delivery: &Delivery, action: &DeliveryAction, now: Timestamp) -> String {
@@ -204,7 +215,11 @@ fn failure(reason: &FailureReason) -> &'static str {
     }
 }
 
-fn table(corner: &str, columns: &[&str], rows: impl IntoIterator<Item = (&'static str, Vec<String>)>) -> String {
+pub(in crate::delivery) fn table(
+    corner: &str,
+    columns: &[&str],
+    rows: impl IntoIterator<Item = (&'static str, Vec<String>)>,
+) -> String {
     let mut text = format!("| {corner} | {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len() + 1));
     for (name, cells) in rows {
         assert_eq!(cells.len(), columns.len(), "{name}");
@@ -303,6 +318,18 @@ fn states() -> String {
     )
 }
 
+pub(in crate::delivery) fn answers_of_each_kind() -> Vec<(&'static str, Result<Vec<MessageRef>, SendError>)> {
+    let reason = || "no".to_owned();
+    vec![
+        ("arrived", arrived()),
+        ("not sent, wait 7 s", Err(not_sent())),
+        ("refused", Err(refused())),
+        ("forbidden", Err(forbidden())),
+        ("unreadable file", Err(SendError::Unreadable { reason: reason() })),
+        ("in doubt", Err(SendError::InDoubt { reason: reason() })),
+    ]
+}
+
 /// What follows the channel's answer to each call.
 fn answers() -> String {
     let sending = |name| Case::new(name, PartState::Sending);
@@ -329,18 +356,10 @@ fn answers() -> String {
         ),
         (doubtful("edit to the whole").on(KEY, LookupRule::None).with(streamed), Attempt::Complete),
     ];
-    let reason = || "no".to_owned();
-    let answers: [(&str, Result<Vec<MessageRef>, SendError>); 6] = [
-        ("arrived", arrived()),
-        ("not sent, wait 7 s", Err(not_sent())),
-        ("refused", Err(refused())),
-        ("forbidden", Err(forbidden())),
-        ("unreadable file", Err(SendError::Unreadable { reason: reason() })),
-        ("in doubt", Err(SendError::InDoubt { reason: reason() })),
-    ];
+    let answers = answers_of_each_kind();
     assert_complete(calls.iter().map(|(_, attempt)| attempt_number(*attempt)), 4);
     assert_complete(answers.iter().map(|(_, answer)| answer_number(answer)), 6);
-    let columns = answers.each_ref().map(|(name, _)| *name);
+    let columns: Vec<&str> = answers.iter().map(|(name, _)| *name).collect();
     table(
         "call",
         &columns,
@@ -488,7 +507,14 @@ fn fill(document: &str, name: &str, table: &str) -> String {
 #[expect(clippy::disallowed_methods, reason = "the document is read and written; the machine is as pure as ever")]
 fn delivery_document_equals_the_machine() {
     let document = std::fs::read_to_string(PATH).expect("there is a document");
-    let tables = [("states", states()), ("answers", answers()), ("other forms", other_forms()), ("doubts", doubts())];
+    let tables = [
+        ("states", states()),
+        ("answers", answers()),
+        ("other forms", other_forms()),
+        ("doubts", doubts()),
+        ("drafts", drafts()),
+        ("draft answers", draft_answers()),
+    ];
     let written = tables.iter().fold(document.clone(), |text, (name, table)| fill(&text, name, table));
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(PATH, &written).expect("the document can be written");

@@ -67,7 +67,7 @@ fn turn(sizes: [u64; 2]) -> QueuedTurn {
         ready_at: Timestamp(0),
         has_followers: false,
         journal: Vec::new(),
-        stream: None,
+        draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,

@@ -2,6 +2,30 @@
 
 use super::*;
 
+/// What a driver is asked for before it is told to finish.
+#[expect(clippy::large_enum_variant, reason = "one is made a delivery and taken apart at once")]
+pub(super) enum DeliveryStart {
+    Started(Part),
+    TakenOver,
+    Planned,
+}
+
+/// Runs the driver of a lane with one request.
+pub(super) async fn run(
+    delivery: DeliveryContext,
+    lease: Lease,
+    start: DeliveryStart,
+) -> Result<DriverEnd, LedgerError> {
+    let (handle, requests) = DeliveryHandle::new();
+    match start {
+        DeliveryStart::Started(part) => handle.planned(Some(part)),
+        DeliveryStart::TakenOver => handle.take_over(),
+        DeliveryStart::Planned => handle.wake(),
+    }
+    handle.finish();
+    Driver::new(delivery, lease, requests).run().await
+}
+
 /// A lane with these parts and a channel that gives these answers; `log` tells what was done.
 pub(super) struct DeliveryHarness {
     pub(super) parts: Vec<Part>,
@@ -68,7 +92,7 @@ impl DeliveryHarness {
         self,
         from: DeliveryStart,
         longer: Duration,
-    ) -> (Vec<String>, Result<DeliverOutcome, LedgerError>) {
+    ) -> (Vec<String>, Result<DriverEnd, LedgerError>) {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let note = |log: &Arc<Mutex<Vec<String>>>| {
             let log = Arc::clone(log);
@@ -209,13 +233,13 @@ impl DeliveryHarness {
             stop: self.stop,
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
-        let left = deliver(&delivery, &lease, from).await;
+        let left = run(delivery, lease, from).await;
         tokio::time::sleep(longer).await;
         let log = log.lock().unwrap().clone();
         (log, left)
     }
 
-    pub(super) async fn play(self, from: DeliveryStart) -> (Vec<String>, Result<DeliverOutcome, LedgerError>) {
+    pub(super) async fn play(self, from: DeliveryStart) -> (Vec<String>, Result<DriverEnd, LedgerError>) {
         self.play_longer(from, Duration::ZERO).await
     }
 

@@ -60,7 +60,7 @@ async fn late_upload_is_deleted_after_ten_minutes() {
     let stage = looked_up(vec![document], vec![in_doubt(), sent()], lookups);
     let started = tokio::time::Instant::now();
     let (log, left) = stage.play_longer(DeliveryStart::TakenOver, Duration::from_secs(11 * 60)).await;
-    assert_eq!(left.unwrap(), DeliverOutcome::Released);
+    assert_eq!(left.unwrap(), DriverEnd::Released);
     assert_eq!(log[log.len() - 4..], ["look before m1", "settle sent", "look behind m1", "delete m9"]);
     assert!(started.elapsed() >= Duration::from_secs(10 * 60));
 }

@@ -43,7 +43,7 @@ async fn open_question_blocks_no_part() {
     let (log, left) = stage.play(DeliveryStart::TakenOver).await;
     let asked = ["save sending", "send May I?", "save open"];
     assert_eq!(log, [&asked[..], &["save sending", "send hello", "settle sent"]].concat());
-    assert_eq!(left.unwrap(), DeliverOutcome::Released);
+    assert_eq!(left.unwrap(), DriverEnd::Released);
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,7 +29,7 @@ async fn stored_at_stop(begun: Part) -> Part {
     };
     delivery.stop.cancel();
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
-    assert_eq!(deliver(&delivery, &lease, DeliveryStart::Started(begun)).await.unwrap(), DeliverOutcome::Stopped);
+    assert_eq!(run(delivery, lease, DeliveryStart::Started(begun)).await.unwrap(), DriverEnd::Finished);
     let stored = stored.lock().unwrap();
     assert_eq!(stored.len(), 1);
     stored[0].clone()

@@ -68,7 +68,7 @@ fn queued_turn(number: u128) -> Box<QueuedTurn> {
         ready_at: Timestamp(0),
         has_followers: false,
         journal: Vec::new(),
-        stream: None,
+        draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,

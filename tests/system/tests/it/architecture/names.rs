@@ -4,10 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_no_complaints, source_files};
 
-/// Files that the rebuilt delivery replaces; they keep their names until then. The list
-/// only shrinks: a file that has lost its last retired name leaves it.
-const REPLACED: &[&str] = &["crates/agent/src/streaming.rs"];
-
 /// Words that are no segment of a name: participles, metaphors and pronouns that no search would find.
 const RETIRED: &str = "again anew asked asking began begun bookmark bookmarks came come desk dice doer door doorway \
     entrance errand errands heard hear insist judge judged kept known laid marks meaning meant noted ours patience \
@@ -64,16 +60,12 @@ fn segments(name: &str) -> Vec<String> {
 }
 
 /// A file of production code without its inline tests.
-struct ProductionFile {
-    path: String,
-    text: String,
+pub(super) struct ProductionFile {
+    pub(super) path: String,
+    pub(super) text: String,
 }
 
 impl ProductionFile {
-    fn is_replaced(&self) -> bool {
-        REPLACED.contains(&self.path.as_str())
-    }
-
     /// What the file defines: kind and name.
     fn definitions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.text.lines().filter_map(|line| definition(line).or_else(|| Some(("variant", variant(line)?))))
@@ -94,7 +86,7 @@ impl ProductionFile {
     }
 }
 
-fn production_files() -> Vec<ProductionFile> {
+pub(super) fn production_files() -> Vec<ProductionFile> {
     let is_test =
         |path: &str| path.starts_with("tests/") || ["/tests.rs", "/contract.rs"].iter().any(|end| path.ends_with(end));
     let is_production = |path: &str| path.contains("/src/") && !path.contains("/tests/") && !is_test(path);
@@ -112,18 +104,7 @@ fn production_code_uses_no_retired_words() {
     let files = production_files();
     let definitions: usize = files.iter().map(|file| file.definitions().count()).sum();
     assert!(definitions > 5_000, "only {definitions} names were found");
-    let current = files.iter().filter(|file| !file.is_replaced());
-    assert_no_complaints(&current.flat_map(ProductionFile::retired).collect::<Vec<_>>());
-}
-
-#[test]
-fn list_of_replaced_files_only_shrinks() {
-    let files = production_files();
-    let has_retired = |listed: &&&str| files.iter().any(|file| file.path == **listed && !file.retired().is_empty());
-    let clean = REPLACED.iter().filter(|listed| !has_retired(listed));
-    assert_no_complaints(
-        &clean.map(|path| format!("{path} has no retired name (any more): take it off the list")).collect::<Vec<_>>(),
-    );
+    assert_no_complaints(&files.iter().flat_map(ProductionFile::retired).collect::<Vec<_>>());
 }
 
 #[test]
@@ -152,7 +133,7 @@ fn type_names_are_unique_in_the_workspace() {
 #[test]
 fn predicates_change_nothing() {
     let mut complaints = Vec::new();
-    for file in production_files().iter().filter(|file| !file.is_replaced()) {
+    for file in production_files() {
         let mut lines = file.text.lines().peekable();
         while let Some(line) = lines.next() {
             let Some(("fn", name)) = definition(line) else { continue };

@@ -29,7 +29,7 @@ const COMMON_VERBS: [&str; 15] = [
 const FULL_REPLY_VERBS: [&str; 6] = [
     "channel.edit",
     "channel.probe",
-    "ledger.begin_stream",
+    "ledger.open_draft",
     "ledger.register_files",
     "ledger.renew",
     "ledger.list_queued_behind",

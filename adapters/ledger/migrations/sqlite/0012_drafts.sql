@@ -1,0 +1,7 @@
+-- The message in which a reply grows is a draft, which is open once its message is known.
+
+ALTER TABLE parts RENAME COLUMN open_stream TO draft;
+
+UPDATE parts SET state = 'open', state_detail = json_object('state', 'open', 'message', target),
+                 last_message = target, target = NULL
+WHERE draft = 1 AND settled = 0 AND target IS NOT NULL;

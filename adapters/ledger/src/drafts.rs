@@ -1,0 +1,91 @@
+//! Drafts: the messages in which the replies of running turns grow. Their text is nowhere but on the platform.
+
+use satchel_domain::{MessageRef, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::PlannedPart};
+use satchel_ports::ledger::Lease;
+
+use crate::{
+    attachments::Records,
+    batch::Batch,
+    error::Result,
+    journal, lanes, parts,
+    process::Process,
+    rows::{self, select_part},
+    session::Session,
+};
+
+/// Whether an earlier reply is under way, so that a turn can't have a draft yet.
+pub(crate) async fn must_wait(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<bool> {
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let busy = parts::read_busy(&mut batch, &lease.conversation, turn);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    parts::is_busy(&answers, busy)
+}
+
+/// Opens the draft of a turn, or returns the one that is open; `None` while anything else of the lane is unsettled.
+pub(crate) async fn open(
+    session: &mut Session<'_>,
+    process: &Process,
+    lease: &Lease,
+    turn: TurnId,
+    reply_to: Option<MessageRef>,
+) -> Result<Option<Part>> {
+    let progress = journal::read_progress(session, lease, turn).await?;
+    if progress.draft.is_some() {
+        return Ok(progress.draft);
+    }
+    if progress.busy {
+        return Ok(None);
+    }
+    let now = process.now();
+    let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
+    let mut part =
+        Part { streamed: true, reply_to, ..Part::new(id, conversation, turn, 0, PartContent::from_text(""), now) };
+    part.start(now);
+    let mut batch = Batch::default();
+    parts::insert(&mut batch, &part, &Records::default())?;
+    batch.add("UPDATE parts SET draft = 1 WHERE id = $1").bind(part.id.0);
+    session.run(batch).await?;
+    Ok(Some(part))
+}
+
+/// Reads the draft of a turn.
+pub(crate) async fn read(session: &mut Session<'_>, turn: TurnId) -> Result<Option<Part>> {
+    let mut batch = Batch::default();
+    let draft = batch.add(select_part!("WHERE turn = $1 AND draft = 1 AND settled = 0")).bind(turn.0).id();
+    let draft = session.run(batch).await?.first_row(draft)?;
+    rows::part(session, draft).await
+}
+
+/// Ends a draft with its turn. The plan's first part that is to be sent takes its place if it is a text; otherwise nothing
+/// is written over a message that stands, so it is withdrawn.
+pub(crate) fn finish(batch: &mut Batch, draft: &Part, planned: &mut Vec<PlannedPart>) {
+    batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
+    let first = planned.iter().position(|planned| planned.failure.is_none());
+    let is_text = first.is_some_and(|first| matches!(planned[first].content, PartContent::Text { .. }));
+    if !is_text && matches!(draft.state, PartState::Open { .. }) {
+        planned.insert(0, PlannedPart::new(PartContent::Withdraw));
+    }
+}
+
+/// The first part of a reply in the place of its draft.
+///
+/// A message that is known is edited. One that may have arrived and has no id stays in doubt. One that surely did not
+/// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is
+/// gone.
+pub(crate) fn continue_as(part: Part, draft: &Part, now: Timestamp) -> Part {
+    let (attempts, first_attempt_at) = (draft.attempts, draft.first_attempt_at);
+    let tried = Part { id: draft.id, attempts, first_attempt_at, streamed: true, ..part.clone() };
+    match (&draft.state, &part.content) {
+        (PartState::Open { message }, PartContent::Text { .. } | PartContent::Withdraw) => {
+            Part { target: Some(message.clone()), ..tried }
+        }
+        (PartState::Sending | PartState::InDoubt { .. }, PartContent::Text { .. }) => {
+            let mut doubtful = draft.clone();
+            doubtful.interrupt(now);
+            Part { state: doubtful.state, ..tried }
+        }
+        _ => part,
+    }
+}

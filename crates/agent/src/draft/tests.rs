@@ -1,0 +1,204 @@
+//! What a draft shows of a turn, and what the bus is told, while the model writes and tools run.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use satchel_domain::{ChannelCapabilities, Part, PartContent, PartId, PartState, Timestamp, capabilities::StreamRule};
+use satchel_ports::{
+    HolderId, Lease, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger, SequentialIds, TokioClock,
+    ledger::SteeringRequests,
+};
+use satchel_routing::{
+    deliver::{DeliveryContext, DeliveryHandle, Driver},
+    tables,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::*;
+use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
+
+const INTERVAL: Duration = Duration::from_millis(1_100);
+
+const TURN: TurnId = TurnId(Uuid::from_u128(1));
+
+/// A turn whose reply grows on a channel that takes everything.
+struct Scene {
+    deltas: DeltaSink,
+    driving: Pin<Box<dyn Future<Output = ()>>>,
+    written: String,
+    /// What the channel showed, one message after the other.
+    shown: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<BusEvent>>>,
+}
+
+fn open(capabilities: ChannelCapabilities) -> Scene {
+    let shown: Arc<Mutex<Vec<String>>> = Arc::default();
+    let events: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
+    let mut ledger = MockLedger::default();
+    let conversation: ConversationId = "console:main".parse().unwrap();
+    let draft = Part {
+        state: PartState::Sending,
+        ..Part::new(PartId(Uuid::nil()), conversation.clone(), TURN, 0, PartContent::from_text(""), Timestamp(0))
+    };
+    ledger.outbox.expect_open_draft().returning(move |_, _, _| Ok(Some(draft.clone())));
+    ledger.outbox.expect_save_part().returning(|_, _| Ok(()));
+    let mut channel = MockChannel::new();
+    channel.expect_capabilities().return_const(capabilities);
+    let show = |shown: &Arc<Mutex<Vec<String>>>, content: &PartContent| match content {
+        PartContent::Text { text, .. } => shown.lock().unwrap().push(text.clone()),
+        other => panic!("not a text: {other:?}"),
+    };
+    let sent = Arc::clone(&shown);
+    channel.expect_send().returning(move |request| {
+        show(&sent, &request.content);
+        Ok(vec![MessageRef("m1".into())])
+    });
+    let edited = Arc::clone(&shown);
+    channel.expect_edit().returning(move |_, request| {
+        show(&edited, &request.content);
+        Ok(Vec::new())
+    });
+    let published = Arc::clone(&events);
+    let mut bus = MockEventBus::new();
+    bus.expect_publish().returning(move |event| {
+        published.lock().unwrap().push(event);
+        Ok(())
+    });
+    let profile = AgentProfile::default_agent(Arc::new(MockLanguageModel::new()), Toolbox::default());
+    let services = AgentServices {
+        turns: Arc::new(ledger.turns),
+        outbox: Arc::new(ledger.outbox),
+        archive: Arc::new(ledger.archive),
+        clock: Arc::new(TokioClock::default()),
+        ids: Arc::new(SequentialIds::default()),
+        bus: Arc::new(bus),
+        agents: AgentProfiles::single(profile),
+        playbooks: None,
+        documents: None,
+        plan_steering: Arc::new(|_| SteeringRequests::default()),
+        links: None,
+        is_owner: Arc::new(|_, _| false),
+        is_owners_chat: Arc::new(|_| false),
+        settings: AgentSettings::default(),
+    };
+    let (delivery, requests) = DeliveryHandle::new();
+    let lane = LaneHandle {
+        lease: Lease { conversation, holder: HolderId(Uuid::nil()), token: 1 },
+        channel: Arc::new(channel),
+        wake: Arc::default(),
+        woken: Arc::default(),
+        delivery,
+        stop: CancellationToken::new(),
+    };
+    let context = DeliveryContext {
+        outbox: Arc::clone(&services.outbox),
+        archive: Arc::clone(&services.archive),
+        clock: Arc::clone(&services.clock),
+        channel: Arc::clone(&lane.channel),
+        blobs: Arc::new(MockBlobs::new()),
+        speech: None,
+        bus: Arc::clone(&services.bus),
+        links: None,
+        owner_reads: false,
+        rules: satchel_domain::delivery::DeliveryRules::default(),
+        stop: lane.stop.clone(),
+    };
+    let driver = Driver::new(context, lane.lease.clone(), requests);
+    let turn = QueuedTurn {
+        id: TURN,
+        messages: Vec::new(),
+        ready_at: Timestamp(0),
+        has_followers: false,
+        journal: Vec::new(),
+        draft: None,
+        crashes: 0,
+        unreported_failures: Vec::new(),
+        voice: false,
+        agent: None,
+    };
+    let deltas = DeltaSink::new(&services, &lane, &turn);
+    let driving = Box::pin(async move {
+        let _lane = lane;
+        driver.run().await.unwrap();
+    });
+    Scene { deltas, driving, written: String::new(), shown, events }
+}
+
+fn edits() -> ChannelCapabilities {
+    let interval_ms = u64::try_from(INTERVAL.as_millis()).unwrap();
+    ChannelCapabilities { stream: StreamRule::Edits { interval_ms }, ..tables::telegram() }
+}
+
+impl Scene {
+    async fn writes(&mut self, delta: &str) {
+        self.written.push_str(delta);
+        self.deltas.push_delta(delta, &self.written).await;
+    }
+
+    fn begins_message(&mut self, number: u32) {
+        self.written.clear();
+        self.deltas.start_message(number);
+    }
+
+    /// Lets the time pass in which one more edit is made.
+    async fn passes(&mut self) {
+        tokio::select! {
+            () = &mut self.driving => panic!("nobody told the driver to finish"),
+            () = tokio::time::sleep(INTERVAL + Duration::from_millis(310)) => {}
+        }
+    }
+
+    fn shown(&self) -> Vec<String> {
+        self.shown.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_message_replaces_draft() {
+    let mut scene = open(edits());
+    scene.writes("Looking. ").await;
+    scene.passes().await;
+    scene.begins_message(1);
+    scene.passes().await;
+    assert_eq!(scene.shown(), ["Looking. "], "it stands until text takes its place");
+    scene.writes("Here ").await;
+    scene.writes("it is.").await;
+    scene.passes().await;
+    assert_eq!(scene.shown(), ["Looking. ", "Here it is."]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_tools_are_named_until_text_arrives() {
+    let mut scene = open(edits());
+    scene.deltas.show_tools("", &["file_list"]);
+    scene.passes().await;
+    scene.writes("Looking.\n```").await;
+    scene.deltas.show_tools(&scene.written, &["file_read", "attachment.get"]);
+    scene.passes().await;
+    scene.begins_message(1);
+    scene.writes("Done.").await;
+    scene.passes().await;
+    assert_eq!(scene.shown(), ["… file_list", "Looking.\n```\n```\n\n… file_read, attachment.get", "Done."]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delta_channels_get_published_deltas_without_sends() {
+    let mut scene = open(tables::web());
+    scene.writes("Hel").await;
+    scene.writes("lo.").await;
+    scene.begins_message(1);
+    scene.writes("Bye.").await;
+    scene.passes().await;
+    assert_eq!(scene.shown(), [""; 0]);
+    let events = scene.events.lock().unwrap();
+    let deltas = events.iter().map(|event| match event {
+        BusEvent::TextDelta { message, text, .. } => (*message, text.as_str()),
+        other => panic!("not a delta: {other:?}"),
+    });
+    assert_eq!(deltas.collect::<Vec<_>>(), [(0, "Hel"), (0, "lo."), (1, "Bye.")]);
+}
