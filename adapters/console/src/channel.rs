@@ -112,7 +112,6 @@ impl ConsoleChannel {
                 self.print_text(request, render(text, screen_style)).await?;
                 Ok(vec![part_ref])
             }
-            PartContent::Withdraw => Ok(Vec::new()),
         }
     }
 
@@ -257,7 +256,6 @@ impl ConsoleChannel {
         let path_ref = |name: String| MessageRef(display_absolute_path(&directory.join(name)));
         let files = request.content.files().iter().map(|item| numbered_filename(&item.attachment)).map(path_ref);
         match &request.content {
-            PartContent::Withdraw => Vec::new(),
             PartContent::File(_) | PartContent::Album { .. } => files.collect(),
             PartContent::Voice { prepared: Some(_), .. } => vec![path_ref(voice_filename(request.part_id))],
             PartContent::Text { .. }

@@ -280,10 +280,6 @@ impl Channel for DiscordChannel {
     }
 
     async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if request.content == PartContent::Withdraw {
-            // There is no message to withdraw.
-            return Ok(Vec::new());
-        }
         let channel_id = self.resolve_channel_id(&request.conversation).await?;
         let mut composed = send::new_message(request, channel_id, self.text_limit()).map_err(compose_failure)?;
         let post = |composed: &ComposedMessage| {
@@ -303,10 +299,6 @@ impl Channel for DiscordChannel {
     }
 
     async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if request.content == PartContent::Withdraw {
-            self.delete(&request.conversation, message).await?;
-            return Ok(Vec::new());
-        }
         let channel_id = self.resolve_channel_id(&request.conversation).await?;
         let message_id = message_id(message).ok_or_else(message_gone)?;
         let composed = send::edit(&request.content, self.text_limit()).map_err(compose_failure)?;

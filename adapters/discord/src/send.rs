@@ -190,7 +190,7 @@ fn message_body(content: &PartContent, limit: usize) -> Result<MessageBody<'_>, 
             let (voice, text) = if *as_file { (None, rich(caption)) } else { (Some(voice), String::new()) };
             MessageBody { is_voice: !as_file, ..to_body(text, vec![AttachedFile { upload, description: "", voice }]) }
         }
-        PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => return Err(ComposeError::Empty),
+        PartContent::Voice { prepared: None, .. } => return Err(ComposeError::Empty),
     })
 }
 

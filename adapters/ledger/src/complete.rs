@@ -1,6 +1,6 @@
 //! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
-use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartId, PartState, Timestamp, TurnId};
+use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
@@ -174,7 +174,7 @@ fn write_history(
     }
 }
 
-/// Stores the plan's parts, the first of them in the place of the draft, and begins it if it may.
+/// Stores the plan's parts and begins the first one that is to be sent, if it may.
 fn write_parts(
     batch: &mut Batch,
     process: &Process,
@@ -185,31 +185,31 @@ fn write_parts(
     now: Timestamp,
 ) -> Result<Option<Part>> {
     let TurnProgress { draft, busy, next_position, .. } = progress;
-    let mut planned = completed.plan.parts;
-    if let Some(draft) = &draft {
-        drafts::finish(batch, draft, &mut planned);
-    }
-    let first = planned.iter().position(|planned| planned.failure.is_none());
-    let mut begun = None;
-    for (index, planned) in planned.into_iter().enumerate() {
+    let mut parts = Vec::with_capacity(completed.plan.parts.len());
+    for (position, planned) in (next_position..).zip(completed.plan.parts) {
         let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
-        let position = next_position.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
-        let mut part = Part {
+        parts.push(Part {
             state: planned.failure.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             reply_to: completed.reply_to.clone(),
             ..Part::new(id, conversation, completed.turn, position, planned.content, now)
-        };
-        if Some(index) == first {
-            if let Some(draft) = &draft {
-                part = drafts::continue_as(part, draft, now);
-            }
-            if part.state == PartState::Pending && !part.content.needs_preparation() && !busy {
-                part.start(now);
-                part.content = part.content.try_map_files(|file| records.refresh(&file))?;
-                begun = Some(part.clone());
-            }
-        }
-        parts::insert(batch, &part, records)?;
+        });
+    }
+    if let Some(draft) = &draft {
+        drafts::finish(batch, draft, &mut parts, next_position, now);
+    }
+    let mut begun = None;
+    // What is in doubt is not begun, and nothing behind it.
+    if let Some(first) = parts.iter_mut().find(|part| !part.state.is_settled())
+        && first.state == PartState::Pending
+        && !first.content().is_some_and(PartContent::needs_preparation)
+        && !busy
+    {
+        first.start(now);
+        first.operation = first.operation.clone().try_map_files(|file| records.refresh(&file))?;
+        begun = Some(first.clone());
+    }
+    for part in &parts {
+        parts::insert(batch, part, records)?;
     }
     Ok(begun)
 }

@@ -1,6 +1,6 @@
 //! Drafts: the messages in which the replies of running turns grow. Their text is nowhere but on the platform.
 
-use satchel_domain::{MessageRef, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::PlannedPart};
+use satchel_domain::{MessageRef, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::Operation};
 use satchel_ports::ledger::Lease;
 
 use crate::{
@@ -58,34 +58,36 @@ pub(crate) async fn read(session: &mut Session<'_>, turn: TurnId) -> Result<Opti
     rows::part(session, draft).await
 }
 
-/// Ends a draft with its turn. The plan's first part that is to be sent takes its place if it is a text; otherwise nothing
-/// is written over a message that stands, so it is withdrawn.
-pub(crate) fn finish(batch: &mut Batch, draft: &Part, planned: &mut Vec<PlannedPart>) {
-    batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
-    let first = planned.iter().position(|planned| planned.failure.is_none());
-    let is_text = first.is_some_and(|first| matches!(planned[first].content, PartContent::Text { .. }));
-    if !is_text && matches!(draft.state, PartState::Open { .. }) {
-        planned.insert(0, PlannedPart::new(PartContent::Withdraw));
-    }
-}
-
-/// The first part of a reply in the place of its draft.
+/// Puts the first part of a reply that is to be sent in the place of its draft, if it is a text. Otherwise nothing is
+/// written over a message that stands, and it is deleted before.
 ///
 /// A message that is known is edited. One that may have arrived and has no id stays in doubt. One that surely did not
 /// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is
 /// gone.
-pub(crate) fn continue_as(part: Part, draft: &Part, now: Timestamp) -> Part {
-    let (attempts, first_attempt_at) = (draft.attempts, draft.first_attempt_at);
-    let tried = Part { id: draft.id, attempts, first_attempt_at, streamed: true, ..part.clone() };
-    match (&draft.state, &part.content) {
-        (PartState::Open { message }, PartContent::Text { .. } | PartContent::Withdraw) => {
-            Part { target: Some(message.clone()), ..tried }
+pub(crate) fn finish(batch: &mut Batch, draft: &Part, parts: &mut Vec<Part>, position: u32, now: Timestamp) {
+    batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
+    let first = parts.iter_mut().find(|part| part.state == PartState::Pending);
+    match (&draft.state, first.filter(|part| part.is_text())) {
+        (PartState::Open { message }, Some(text)) => {
+            *text = continue_as(text.clone(), draft).into_edit_of(message.clone());
         }
-        (PartState::Sending | PartState::InDoubt { .. }, PartContent::Text { .. }) => {
+        (PartState::Open { message }, None) => {
+            parts.iter_mut().for_each(|part| part.position += 1);
+            let operation = Operation::Delete { message: message.clone() };
+            let state = PartState::Pending;
+            parts.insert(0, Part { operation, state, position, created_at: now, ..draft.clone() });
+        }
+        (PartState::Sending | PartState::InDoubt { .. }, Some(text)) => {
             let mut doubtful = draft.clone();
             doubtful.interrupt(now);
-            Part { state: doubtful.state, ..tried }
+            *text = Part { state: doubtful.state, ..continue_as(text.clone(), draft) };
         }
-        _ => part,
+        _ => {}
     }
+}
+
+/// A part of which the draft was the first attempt.
+fn continue_as(part: Part, draft: &Part) -> Part {
+    let (attempts, first_attempt_at) = (draft.attempts, draft.first_attempt_at);
+    Part { id: draft.id, attempts, first_attempt_at, streamed: true, ..part }
 }

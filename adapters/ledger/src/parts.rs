@@ -16,7 +16,7 @@ use crate::{
 
 /// Stores a new part; its turn is one that is stored, and `records` has its files.
 pub(crate) fn insert(batch: &mut Batch, part: &Part, records: &Records) -> Result<()> {
-    let content = part.content.clone().try_map_files(|file| records.refer(&file))?;
+    let operation = part.operation.clone().try_map_files(|file| records.refer(&file))?;
     batch
         .add(
             "INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, \
@@ -29,15 +29,15 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part, records: &Records) -> Resul
         .bind(part.conversation.to_string())
         .bind(part.turn.0)
         .bind(i64::from(part.position))
-        .bind(content.kind())
-        .bind(Json(&content))
+        .bind(operation.kind())
+        .bind(Json(operation.content()))
         .bind(part.state.as_str())
         .bind(Json(&part.state))
         .bind(part.state.is_settled())
         .bind(i64::from(part.attempts))
         .bind(part.first_attempt_at.map(|at| at.0))
         .bind(part.labelled)
-        .bind(part.target.as_ref().map(|target| target.0.as_str()))
+        .bind(part.target().map(|target| target.0.as_str()))
         .bind(part.reply_to.as_ref().map(|message| message.0.as_str()))
         .bind(last_message(part))
         .bind(prepared_voice(part))
@@ -72,11 +72,11 @@ macro_rules! update_held {
 
 fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Added<'a> {
     // A voice gets its recording. What names files stays as it is, and so needn't be written again.
-    let content = Some(Json(&part.content)).filter(|content| content.files().is_empty());
+    let content = Some(Json(part.content())).filter(|_| part.operation.files().is_empty());
     added
         .bind(part.id.0)
         .bind(conversation.to_string())
-        .bind(part.content.kind())
+        .bind(part.operation.kind())
         .bind(content)
         .bind(part.state.as_str())
         .bind(Json(&part.state))
@@ -84,7 +84,7 @@ fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Add
         .bind(i64::from(part.attempts))
         .bind(part.first_attempt_at.map(|at| at.0))
         .bind(part.labelled)
-        .bind(part.target.as_ref().map(|target| target.0.as_str()))
+        .bind(part.target().map(|target| target.0.as_str()))
         .bind(last_message(part))
         .bind(prepared_voice(part))
         .bind(part.searched)
@@ -227,8 +227,8 @@ pub(crate) async fn discard(session: &mut Session<'_>, part: PartId) -> Result<(
 
 /// The message behind which the next one of the conversation stands; what was taken back is not there.
 fn last_message(part: &Part) -> Option<&str> {
-    match (&part.state, &part.content) {
-        (_, PartContent::Withdraw) => None,
+    match (&part.state, part.content()) {
+        (_, None) => None,
         (PartState::Sent { messages }, _) => messages.last().map(|message| message.0.as_str()),
         (PartState::Open { message }, _) => Some(message.0.as_str()),
         _ => None,
@@ -240,8 +240,8 @@ fn closing(part: &Part) -> Option<&str> {
 }
 
 fn prepared_voice(part: &Part) -> Option<&[u8]> {
-    match &part.content {
-        PartContent::Voice { prepared: Some(voice), .. } => Some(voice.sha256.0.as_slice()),
+    match part.content() {
+        Some(PartContent::Voice { prepared: Some(voice), .. }) => Some(voice.sha256.0.as_slice()),
         _ => None,
     }
 }

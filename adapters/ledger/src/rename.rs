@@ -78,6 +78,7 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
         .bind(from.to_string())
         .bind(unneeded.as_str())
         .bind(Json(&unneeded));
+    batch.add("DELETE FROM parts WHERE conversation = $1 AND kind = 'delete'").bind(from.to_string());
     batch.add("UPDATE parts SET target = NULL, last_message = NULL WHERE conversation = $1").bind(from.to_string());
     batch.add("UPDATE parts SET reply_to = NULL WHERE conversation = $1 AND settled = 0").bind(from.to_string());
     batch

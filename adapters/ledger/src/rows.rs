@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, num::NonZeroU64};
 
 use satchel_domain::{
     Attachment, AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef,
-    Part, PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId, part::CallQuestion,
+    Part, PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
+    part::{CallQuestion, Operation},
 };
 use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
 use sqlx::types::Json;
@@ -37,7 +38,8 @@ pub(crate) struct PartRow {
     pub(crate) turn: Uuid,
     pub(crate) turn_sequence: i64,
     pub(crate) position: i64,
-    pub(crate) content: Json<PartContent<AttachmentRef>>,
+    /// `null` for a deletion.
+    pub(crate) content: Json<Option<PartContent<AttachmentRef>>>,
     pub(crate) state_detail: Json<PartState>,
     pub(crate) settled: bool,
     pub(crate) draft: bool,
@@ -67,18 +69,24 @@ impl PartRow {
 
     /// The ids of its files.
     pub(crate) fn files(&self) -> impl Iterator<Item = AttachmentId> {
-        self.content.0.files().iter().map(|item| item.attachment.id)
+        self.content.0.iter().flat_map(PartContent::files).map(|item| item.attachment.id)
     }
 
     /// The part, with the records of its files.
     pub(crate) fn into_part(self, records: &Records) -> Result<Part> {
         let question = self.question()?;
+        let message = self.target.map(MessageRef);
+        let operation = match (self.content.0, message) {
+            (Some(content), message) => Operation::show(content.try_map_files(|file| records.resolve(file))?, message),
+            (None, Some(message)) => Operation::Delete { message },
+            (None, None) => return Err(Error::Row { what: "part without content" }),
+        };
         Ok(Part {
             id: PartId(self.id),
             conversation: conversation(&self.conversation)?,
             turn: TurnId(self.turn),
             position: number(self.position, "position")?,
-            content: self.content.0.try_map_files(|file| records.resolve(file))?,
+            operation,
             state: self.state_detail.0,
             attempts: number(self.attempts, "number of attempts")?,
             first_attempt_at: self.first_attempt_at.map(Timestamp),
@@ -86,7 +94,6 @@ impl PartRow {
             searched: self.searched,
             labelled: self.labelled,
             labelled_sends: number(self.labelled_sends, "number of labelled sends")?,
-            target: self.target.map(MessageRef),
             reply_to: self.reply_to.map(MessageRef),
             question,
             created_at: Timestamp(self.created_at),

@@ -3,7 +3,7 @@
 use satchel_domain::{
     Part, PartContent, PartId, PartState, Timestamp,
     delivery::DeliveryRules,
-    part::{FailureReason, PlannedPart},
+    part::{FailureReason, Operation, PlannedPart},
 };
 use satchel_ports::ledger::{Lease, SettleOutcome, Settlement};
 use sqlx::types::Json;
@@ -92,13 +92,12 @@ async fn insert_children(
         let child = Part {
             id: PartId(process.new_id()),
             position: rows::number(row.position + offset, "position")?,
-            content: planned.content.clone(),
+            operation: Operation::show(planned.content.clone(), parent.target().filter(|_| takes_target).cloned()),
             state: planned.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             attempts: 0,
             first_attempt_at: None,
             streamed: false,
             searched: false,
-            target: parent.target.clone().filter(|_| takes_target),
             ..parent.clone()
         };
         parts::insert(&mut batch, &child, &records)?;
@@ -142,7 +141,7 @@ async fn write_notice(
             let notice = Part {
                 id: PartId(process.new_id()),
                 position: rows::number(last + 1, "position")?,
-                content,
+                operation: Operation::Post { content },
                 state: PartState::Pending,
                 attempts: 0,
                 first_attempt_at: None,
@@ -150,7 +149,6 @@ async fn write_notice(
                 searched: false,
                 labelled: false,
                 labelled_sends: 0,
-                target: None,
                 created_at: now,
                 ..failed.clone()
             };

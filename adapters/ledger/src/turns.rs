@@ -189,9 +189,11 @@ pub(crate) async fn list_queued_behind(
 }
 
 fn undelivered(part: Part) -> Option<UndeliveredPart> {
-    let Part { id, turn, content, state, .. } = part;
+    let Part { id, turn, operation, state, .. } = part;
     match state {
-        PartState::Failed { reason } => Some(UndeliveredPart { part: id, turn, content, reason }),
+        PartState::Failed { reason } => {
+            Some(UndeliveredPart { part: id, turn, content: operation.into_content()?, reason })
+        }
         _ => None,
     }
 }

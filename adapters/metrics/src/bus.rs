@@ -14,7 +14,7 @@ use tracing::{Span, field::Empty};
 use super::{ChannelLabels, Metrics, PartLabels, TurnLabels, label_value};
 
 const ENDINGS: [&str; 6] = ["done", "budget", "cancelled", "model_failed", "failed", "crashed"];
-pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "withdraw"];
+pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "delete"];
 const STATES: [&str; 8] = ["pending", "sending", "waiting", "in_doubt", "open", "sent", "failed", "replaced"];
 
 /// How many turns are tracked at once. The turn of a message that was injected into another one never completes.

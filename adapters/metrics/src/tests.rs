@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, DiskReserve, FileReference, Filename,
-    InboundMessage, MediaInfo, MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256,
-    Timestamp, TurnId, Visibility, WorkspacePath,
+    InboundMessage, MediaInfo, MessageRef, OutgoingResponse, Part, PartContent, PartId, Sender, Sha256, Timestamp,
+    TurnId, Visibility, WorkspacePath,
     delivery::SendError,
     part::{FileForm, FileItem},
 };
@@ -50,23 +50,15 @@ fn ledger_without_usages(age: Option<u64>) -> MockLedger {
     let mut ledger = MockLedger::default();
     ledger.archive.expect_count_undecodable().returning(|| Ok(Vec::new()));
     ledger.archive.expect_parts().withf(|query| query.unsettled_only && query.limit == Some(1)).returning(move |_| {
-        let part = age.map(|age| Part {
-            id: PartId(Uuid::nil()),
-            conversation: conversation("web:a"),
-            turn: turn(),
-            position: 0,
-            content: PartContent::from_text("x"),
-            state: PartState::Pending,
-            attempts: 0,
-            first_attempt_at: None,
-            streamed: false,
-            searched: false,
-            labelled: false,
-            labelled_sends: 0,
-            question: None,
-            target: None,
-            reply_to: None,
-            created_at: Timestamp(1_000_000 - i64::try_from(age).unwrap() * 1000),
+        let part = age.map(|age| {
+            Part::new(
+                PartId(Uuid::nil()),
+                conversation("web:a"),
+                turn(),
+                0,
+                PartContent::from_text("x"),
+                Timestamp(1_000_000 - i64::try_from(age).unwrap() * 1000),
+            )
         });
         Ok(part.into_iter().collect())
     });

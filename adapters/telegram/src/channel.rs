@@ -198,10 +198,6 @@ impl Channel for TelegramChannel {
     }
 
     async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if request.content == PartContent::Withdraw {
-            // There is no message to delete.
-            return Ok(Vec::new());
-        }
         let address = parse_address(&request.conversation)?;
         let compose = |at: ConversationAddress| {
             // Message ids from before a migration are invalid in the new chat.
@@ -238,10 +234,6 @@ impl Channel for TelegramChannel {
     }
 
     async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if request.content == PartContent::Withdraw {
-            self.delete(&request.conversation, message).await?;
-            return Ok(Vec::new());
-        }
         let address = parse_address(&request.conversation)?;
         let compose = |at: ConversationAddress| {
             let message_id = parse_message_id(message).filter(|_| at == address).ok_or_else(message_gone)?;

@@ -77,29 +77,30 @@ fn to_wire_part(part: &Part) -> Option<wire::Part> {
         PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => Some(reason.clone()),
         PartState::Pending | PartState::Sending | PartState::Open { .. } | PartState::Sent { .. } => None,
     };
-    let (text, html) = match &part.content {
+    // Nobody misses a draft that was deleted.
+    let content = part.content()?;
+    let (text, html) = match content {
         PartContent::Text { text, markup: Markup::Rich, .. }
         | PartContent::Notice { text }
         | PartContent::Question { text, .. } => (Some(text), Some(markdown::to_html(text))),
         PartContent::Text { text, markup: Markup::Plain, .. } => (Some(text), Some(markdown::escape_text(text))),
         PartContent::Voice { text, .. } => (Some(text), Some(markdown::escape_text(text))),
         PartContent::File(_) | PartContent::Album { .. } => (None, None),
-        PartContent::Withdraw => return None,
     };
-    let files = match &part.content {
+    let files = match content {
         PartContent::Voice { prepared: Some(voice), .. } => vec![to_wire_voice_file(part, voice)],
         content => content.files().iter().map(|item| to_wire_file(&item.attachment)).collect(),
     };
     let failed = matches!(part.state, PartState::Failed { .. });
     Some(wire::Part {
         id: part.id.to_string(),
-        kind: part.content.kind().to_owned(),
+        kind: content.kind().to_owned(),
         state: part.state.as_str().to_owned(),
         reason,
         html,
         text: text.cloned(),
         files,
-        resend: failed.then(|| resend_command(part.content.files())).flatten(),
+        resend: failed.then(|| resend_command(content.files())).flatten(),
         at: part.created_at.0,
     })
 }

@@ -117,7 +117,6 @@ fn summarize_content(content: &satchel_domain::PartContent) -> String {
         PartContent::Voice { text, .. } => one_line(text, 60),
         PartContent::File(_) | PartContent::Album { .. } => files,
         PartContent::Notice { text } | PartContent::Question { text, .. } => one_line(text, 200),
-        PartContent::Withdraw => "the streamed message, taken back".to_owned(),
     }
 }
 

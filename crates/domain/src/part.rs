@@ -118,8 +118,103 @@ pub enum PartContent<F = Attachment> {
         /// The buttons.
         buttons: Vec<Button>,
     },
-    /// Deletes a streamed message for which no text remained.
-    Withdraw,
+}
+
+/// What a part does on its channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "operation", rename_all = "snake_case", bound(deserialize = "F: Deserialize<'de>"))]
+pub enum Operation<F = Attachment> {
+    /// Sends this as a new message, or as several.
+    Post {
+        /// What it sends.
+        content: PartContent<F>,
+    },
+    /// Replaces what a message of ours shows.
+    Edit {
+        /// The message. Stored as `target`.
+        #[serde(rename = "target")]
+        message: MessageRef,
+        /// What it shows then.
+        content: PartContent<F>,
+    },
+    /// Deletes a message of ours: a draft beside which no text is sent.
+    Delete {
+        /// The message. Stored as `target`.
+        #[serde(rename = "target")]
+        message: MessageRef,
+    },
+}
+
+impl<F> Operation<F> {
+    /// Makes the post of this content, or the edit of `message` if there is one.
+    #[must_use]
+    pub fn show(content: PartContent<F>, message: Option<MessageRef>) -> Self {
+        match message {
+            Some(message) => Self::Edit { message, content },
+            None => Self::Post { content },
+        }
+    }
+
+    /// The word for it in `--json`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Post { .. } => "post",
+            Self::Edit { .. } => "edit",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
+    /// Returns what it sends or shows; `None` for a deletion.
+    #[must_use]
+    pub fn content(&self) -> Option<&PartContent<F>> {
+        match self {
+            Self::Post { content } | Self::Edit { content, .. } => Some(content),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    /// Returns what it sends or shows; `None` for a deletion.
+    #[must_use]
+    pub fn into_content(self) -> Option<PartContent<F>> {
+        match self {
+            Self::Post { content } | Self::Edit { content, .. } => Some(content),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    /// Returns the message that it edits or deletes.
+    #[must_use]
+    pub fn target(&self) -> Option<&MessageRef> {
+        match self {
+            Self::Post { .. } => None,
+            Self::Edit { message, .. } | Self::Delete { message } => Some(message),
+        }
+    }
+
+    /// Returns the name of its content's kind in `--json`, logs and metrics; `delete` where it has none.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.content().map_or("delete", PartContent::kind)
+    }
+
+    /// Returns its files, in order.
+    #[must_use]
+    pub fn files(&self) -> &[FileItem<F>] {
+        self.content().map_or(&[], PartContent::files)
+    }
+
+    /// Replaces each of its files.
+    ///
+    /// # Errors
+    /// The first that `replace` returns.
+    pub fn try_map_files<G, E>(self, replace: impl FnMut(F) -> Result<G, E>) -> Result<Operation<G>, E> {
+        Ok(match self {
+            Self::Post { content } => Operation::Post { content: content.try_map_files(replace)? },
+            Self::Edit { message, content } => Operation::Edit { message, content: content.try_map_files(replace)? },
+            Self::Delete { message } => Operation::Delete { message },
+        })
+    }
 }
 
 /// A button that a person can press instead of writing a command.
@@ -162,7 +257,6 @@ impl<F> PartContent<F> {
             }
             Self::Notice { text } => PartContent::Notice { text },
             Self::Question { text, buttons } => PartContent::Question { text, buttons },
-            Self::Withdraw => PartContent::Withdraw,
         })
     }
 
@@ -176,7 +270,6 @@ impl<F> PartContent<F> {
             Self::Album { .. } => "album",
             Self::Notice { .. } => "notice",
             Self::Question { .. } => "question",
-            Self::Withdraw => "withdraw",
         }
     }
 
@@ -187,7 +280,7 @@ impl<F> PartContent<F> {
             Self::Text { files, .. } => files,
             Self::File(item) => std::slice::from_ref(item),
             Self::Album { items } => items,
-            Self::Voice { .. } | Self::Notice { .. } | Self::Question { .. } | Self::Withdraw => &[],
+            Self::Voice { .. } | Self::Notice { .. } | Self::Question { .. } => &[],
         }
     }
 
@@ -332,8 +425,9 @@ pub struct Part {
     pub turn: TurnId,
     /// Its place among the parts of the turn; only the order means something.
     pub position: u32,
-    /// What it sends.
-    pub content: PartContent,
+    /// What it does.
+    #[serde(flatten)]
+    pub operation: Operation,
     /// Its state.
     pub state: PartState,
     /// How often it was started.
@@ -348,8 +442,6 @@ pub struct Part {
     pub labelled: bool,
     /// How often it was sent with the label, or is to be.
     pub labelled_sends: u32,
-    /// The message that exists already; a part that has one is performed as an edit of it.
-    pub target: Option<MessageRef>,
     /// The person's message that it answers.
     pub reply_to: Option<MessageRef>,
     /// What makes it a question about a call; `None` for a part of a response.
@@ -386,7 +478,7 @@ impl Part {
             conversation,
             turn,
             position,
-            content,
+            operation: Operation::Post { content },
             state: PartState::Pending,
             attempts: 0,
             first_attempt_at: None,
@@ -394,11 +486,50 @@ impl Part {
             searched: false,
             labelled: false,
             labelled_sends: 0,
-            target: None,
             reply_to: None,
             question: None,
             created_at,
         }
+    }
+
+    /// Returns what it sends or shows; `None` for a deletion.
+    #[must_use]
+    pub fn content(&self) -> Option<&PartContent> {
+        self.operation.content()
+    }
+
+    /// Returns the message that it edits or deletes.
+    #[must_use]
+    pub fn target(&self) -> Option<&MessageRef> {
+        self.operation.target()
+    }
+
+    /// Makes it the edit of this message. A deletion stays one.
+    #[must_use]
+    pub fn into_edit_of(mut self, message: MessageRef) -> Self {
+        self.operation = match self.operation {
+            Operation::Post { content } | Operation::Edit { content, .. } => Operation::Edit { message, content },
+            Operation::Delete { .. } => Operation::Delete { message },
+        };
+        self
+    }
+
+    /// Returns whether it is a text, new or as an edit.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self.content(), Some(PartContent::Text { .. }))
+    }
+
+    /// Returns whether it is the message in which the reply of a running turn grows, and which a person sees.
+    #[must_use]
+    pub fn is_draft(&self) -> bool {
+        self.question.is_none() && matches!(self.state, PartState::Open { .. })
+    }
+
+    /// Returns whether it is the closing notice of its response.
+    #[must_use]
+    pub fn is_notice(&self) -> bool {
+        matches!(self.content(), Some(PartContent::Notice { .. }))
     }
 
     /// Closes a question: an edit replaces it by `text`, or by its [`CallQuestion::unanswered`]. One that was never
@@ -420,8 +551,8 @@ impl Part {
     pub fn turn_into_closing_edit(&mut self, now: Timestamp) {
         let closing = self.question.as_ref().and_then(|question| question.closing.as_ref());
         if let (PartState::Open { message }, Some(text)) = (&self.state, closing) {
-            self.target = Some(message.clone());
-            self.content = PartContent::from_text(text);
+            let (message, content) = (message.clone(), PartContent::from_text(text));
+            self.operation = Operation::Edit { message, content };
             self.state = PartState::Pending;
             (self.attempts, self.first_attempt_at, self.searched) = (0, None, false);
             self.created_at = now;
@@ -432,13 +563,13 @@ impl Part {
     #[must_use]
     pub fn is_unneeded_question(&self) -> bool {
         let is_closed = self.question.as_ref().is_some_and(|question| question.closing.is_some());
-        is_closed && self.target.is_none() && !matches!(self.state, PartState::Open { .. })
+        is_closed && self.target().is_none() && !matches!(self.state, PartState::Open { .. })
     }
 
     /// Returns whether it is the edit that closes a question.
     #[must_use]
     pub fn is_closing_edit(&self) -> bool {
-        self.question.is_some() && self.target.is_some()
+        self.question.is_some() && self.target().is_some()
     }
 }
 

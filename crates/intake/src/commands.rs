@@ -272,8 +272,8 @@ fn change_voice_replies(
 }
 
 fn describe_part(part: &Part) -> String {
-    match part.content.files() {
-        [] => part.content.kind().to_owned(),
+    match part.operation.files() {
+        [] => part.operation.kind().to_owned(),
         files => files.iter().map(|item| describe_file(&item.attachment)).collect::<Vec<_>>().join(", "),
     }
 }

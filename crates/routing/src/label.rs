@@ -16,8 +16,6 @@ pub(crate) const LABEL_UNITS: usize = DUPLICATE_LABEL.len() + 2;
 
 /// The content with the label before its text or its first caption. Where captions are alternative texts, which hardly
 /// anybody sees, it stands as a text above the files.
-///
-/// A withdrawal shows nothing that could be labelled and stays as it is.
 #[must_use]
 pub(crate) fn with_duplicate_label(content: &PartContent, caption_rule: CaptionRule) -> PartContent {
     let mut content = match (content.clone(), caption_rule) {
@@ -45,7 +43,6 @@ pub(crate) fn with_duplicate_label(content: &PartContent, caption_rule: CaptionR
             *as_file |= matches!(caption_rule, CaptionRule::AltText { .. });
             *voice_caption = labelled_caption(voice_caption);
         }
-        PartContent::Withdraw => {}
     }
     content
 }
@@ -81,7 +78,6 @@ mod tests {
         }
         let plain = |text: &str| PartContent::Text { text: text.to_owned(), markup: Markup::Plain, files: Vec::new() };
         assert_eq!(with_duplicate_label(&plain("# x"), CAPTION), plain("(possible duplicate) # x"));
-        assert_eq!(with_duplicate_label(&PartContent::Withdraw, CAPTION), PartContent::Withdraw);
     }
 
     #[test]

@@ -31,8 +31,8 @@ struct DeliverySummary<'part> {
 
 impl<'part> DeliverySummary<'part> {
     fn add_part(&mut self, content: &'part PartContent, reason: Option<&'part FailureReason>) {
-        // A notice about a notice would never end, and a withdrawn message had nothing to lose.
-        if matches!(content, PartContent::Notice { .. } | PartContent::Withdraw) {
+        // A notice about a notice would never end.
+        if matches!(content, PartContent::Notice { .. }) {
             return;
         }
         self.files += content.files().len();
@@ -50,10 +50,10 @@ pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
     let mut summary = DeliverySummary::default();
     // A question is no part of the response.
     for part in parts.iter().filter(|part| part.question.is_none()) {
-        match &part.state {
-            PartState::Replaced { .. } => {}
-            PartState::Failed { reason } => summary.add_part(&part.content, Some(reason)),
-            _ => summary.add_part(&part.content, None),
+        match (&part.state, part.content()) {
+            (PartState::Replaced { .. }, _) | (_, None) => {}
+            (PartState::Failed { reason }, Some(content)) => summary.add_part(content, Some(reason)),
+            (_, Some(content)) => summary.add_part(content, None),
         }
     }
     notice_for_person(&summary, links)
@@ -73,7 +73,7 @@ pub fn notice_for_plan(parts: &[PlannedPart], links: MakeLink<'_>) -> Option<Str
 pub fn receipt(errors: &[UndeliveredPart]) -> Option<String> {
     let failures: Vec<_> = errors
         .iter()
-        .filter(|error| !matches!(error.content, PartContent::Notice { .. } | PartContent::Withdraw))
+        .filter(|error| !matches!(error.content, PartContent::Notice { .. }))
         .map(|error| FailedPart { content: &error.content, reason: &error.reason })
         .collect();
     if failures.is_empty() {

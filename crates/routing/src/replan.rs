@@ -38,7 +38,6 @@ pub fn replan(
         PartContent::Notice { text } => replan_text(text, Markup::Rich, refusal, capabilities),
         // Whatever is wrong with it may be its buttons, and its words name what they say.
         PartContent::Question { text, .. } => plain_chunks(text, capabilities),
-        PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {
         return ReplanOutcome::GiveUp(failure_reason(content, refusal, failure, capabilities));

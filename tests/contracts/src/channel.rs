@@ -420,7 +420,7 @@ pub async fn edit_of_deleted_message_reports_gone(fixture: &dyn ChannelFixture) 
     assert_eq!(fixture.arrived_messages().await, []);
 }
 
-/// Catches: a repeated withdrawal that fails.
+/// Catches: a repeated deletion that fails.
 pub async fn delete_of_deleted_message_succeeds(fixture: &dyn ChannelFixture) {
     let ids = send(fixture, &text_request(fixture, 1, "short-lived")).await;
     let Some(message) = ids.first() else { return };

@@ -156,8 +156,10 @@ pub(crate) async fn settle(ledger: &Ledger, lease: &Lease, settlement: &Settleme
 }
 
 pub(crate) fn part_text(part: &Part) -> &str {
-    match &part.content {
-        PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => text,
+    match part.content() {
+        Some(PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. }) => {
+            text
+        }
         other => panic!("not a text: {other:?}"),
     }
 }

@@ -27,8 +27,8 @@ pub use self::{
     },
     responses::{
         edit_of_missing_or_foreign_message_reports_gone, forbidden_voice_is_cached_per_conversation,
-        rate_limit_is_honoured_until_it_ends, response_table_decides_outcome, same_edit_again_succeeds,
-        same_withdrawal_again_succeeds,
+        rate_limit_is_honoured_until_it_ends, response_table_decides_outcome, same_deletion_again_succeeds,
+        same_edit_again_succeeds,
     },
     secrets::{errors_logs_and_debug_hide_secrets, invalid_settings_error_hides_secrets},
     uploads::{
@@ -267,7 +267,7 @@ macro_rules! platform_contract {
             long_upload_shows_activity,
             response_table_decides_outcome,
             same_edit_again_succeeds,
-            same_withdrawal_again_succeeds,
+            same_deletion_again_succeeds,
             edit_of_missing_or_foreign_message_reports_gone,
             forbidden_voice_is_cached_per_conversation,
             rate_limit_is_honoured_until_it_ends,

@@ -234,7 +234,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     let ending_name = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::as_str).to_owned();
     Ok(CrashReport {
         endings: turns.into_iter().map(ending_name).collect(),
-        parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.as_str().to_owned())).collect(),
+        parts: parts.iter().map(|part| (part.operation.kind().to_owned(), part.state.as_str().to_owned())).collect(),
         conversations: report_conversations(&options).await?,
     })
 }

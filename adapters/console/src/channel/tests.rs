@@ -200,9 +200,8 @@ async fn voice_is_saved_as_file_with_player_hint() {
 }
 
 #[tokio::test]
-async fn withdrawal_leaves_printed_text_unchanged() {
+async fn deletion_leaves_printed_text_unchanged() {
     let desk = photo();
-    assert_eq!(desk.channel.send(&part(1, PartContent::Withdraw)).await.unwrap(), []);
     let conversation = "console:main".parse().unwrap();
     desk.channel.delete(&conversation, &MessageRef("gone".to_owned())).await.unwrap();
     assert_eq!(desk.printed.text(), "");

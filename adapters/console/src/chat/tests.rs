@@ -34,22 +34,16 @@ fn main_conversation() -> ConversationId {
 /// The turn as the ledger has it: running, complete with its part under way, or all settled.
 fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
     let part = Part {
-        id: PartId(Uuid::from_u128(2)),
-        conversation: main_conversation(),
-        turn: TURN,
-        position: 0,
-        content: PartContent::from_text("Hi."),
         state,
         attempts: 1,
-        first_attempt_at: None,
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        question: None,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(0),
+        ..Part::new(
+            PartId(Uuid::from_u128(2)),
+            main_conversation(),
+            TURN,
+            0,
+            PartContent::from_text("Hi."),
+            Timestamp(0),
+        )
     };
     let is_complete = ending.is_some();
     TurnRecord {

@@ -2,7 +2,9 @@
 
 use std::{os::unix::fs::PermissionsExt, sync::Arc};
 
-use satchel_domain::{ChannelName, ConversationId, MessageRef, PartContent, PartState, Timestamp, TurnId};
+use satchel_domain::{
+    ChannelName, ConversationId, MessageRef, PartContent, PartState, Timestamp, TurnId, part::Operation,
+};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{Archive, Leases, Outbox};
 use sqlx::{Connection, sqlite::SqliteConnectOptions};
@@ -48,12 +50,14 @@ const ROWS: &str = "INSERT INTO lanes (conversation, channel) VALUES ('telegram:
              (x'0000000000000000000000000000000b', 'telegram:5', x'00000000000000000000000000000001', '41', 8),
              (x'0000000000000000000000000000000c', 'telegram:5', x'00000000000000000000000000000001', NULL, 9);";
 
-/// A running turn whose reply has been streamed into message 41, and one whose message isn't known.
+/// A running turn whose reply has been streamed into message 41, and one whose message isn't known; a reply that takes
+/// back message 42, and one that took back what nobody knew.
 const STREAMED_ROWS: &str =
     "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram'), ('telegram:6', 'telegram');
     INSERT INTO turns (id, conversation, state, ready_at)
         VALUES (x'00000000000000000000000000000001', 'telegram:5', 'queued', 0),
-               (x'00000000000000000000000000000002', 'telegram:6', 'queued', 0);
+               (x'00000000000000000000000000000002', 'telegram:6', 'queued', 0),
+               (x'00000000000000000000000000000003', 'telegram:6', 'completed', 0);
     INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, settled,
                        attempts, first_attempt_at, labelled, target, created_at, open_stream, streamed)
         VALUES (x'0000000000000000000000000000000a', 'telegram:5', x'00000000000000000000000000000001', 1, 0, 'text',
@@ -61,7 +65,11 @@ const STREAMED_ROWS: &str =
                 1, 7, 0, '41', 7, 1, 1),
                (x'0000000000000000000000000000000b', 'telegram:6', x'00000000000000000000000000000002', 2, 0, 'text',
                 '{\"kind\":\"text\",\"text\":\"\",\"markup\":\"rich\"}', 'sending', '{\"state\":\"sending\"}', 0,
-                1, 8, 0, NULL, 8, 1, 1);";
+                1, 8, 0, NULL, 8, 1, 1),
+               (x'0000000000000000000000000000000c', 'telegram:6', x'00000000000000000000000000000003', 3, 0, 'withdraw',
+                '{\"kind\":\"withdraw\"}', 'pending', '{\"state\":\"pending\"}', 0, 0, NULL, 0, '42', 9, 0, 1),
+               (x'0000000000000000000000000000000d', 'telegram:6', x'00000000000000000000000000000003', 3, 1, 'withdraw',
+                '{\"kind\":\"withdraw\"}', 'sent', '{\"state\":\"sent\",\"messages\":[]}', 1, 1, 9, 0, NULL, 9, 0, 1);";
 
 async fn open(directory: &Path) -> SqliteLedger {
     SqliteLedger::open(directory, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
@@ -73,7 +81,7 @@ async fn previous_questions_become_parts() {
     let ledger = open(directory.path()).await;
     let parts = ledger.turn(TurnId(TURN)).await.unwrap().unwrap().parts;
     assert_eq!(parts.iter().map(|part| part.position).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(parts[0].content, PartContent::from_text("hello"));
+    assert_eq!(parts[0].content(), Some(&PartContent::from_text("hello")));
     let replaced = PartState::Replaced { by: Vec::new() };
     assert!(parts[1..].iter().all(|part| part.state == replaced), "nothing of them is shown");
     assert!(parts[0].question.is_none() && parts[1..].iter().all(|part| part.question.is_some()));
@@ -96,8 +104,11 @@ async fn previous_streams_become_drafts() {
         assert_eq!(claimed.lease.conversation, conversation);
         let draft = claimed.turn.unwrap().draft.unwrap();
         let state = open.map_or(PartState::Sending, |id| PartState::Open { message: MessageRef(id.to_owned()) });
-        assert_eq!((draft.state, draft.target, draft.attempts), (state, None, 1));
+        assert_eq!((&draft.state, draft.target(), draft.attempts), (&state, None, 1));
     }
+    let parts = ledger.turn(TurnId(Uuid::from_u128(3))).await.unwrap().unwrap().parts;
+    let deletion = Operation::Delete { message: MessageRef("42".to_owned()) };
+    assert_eq!(parts.iter().map(|part| &part.operation).collect::<Vec<_>>(), [&deletion]);
 }
 
 #[tokio::test]

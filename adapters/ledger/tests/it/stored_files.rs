@@ -169,7 +169,7 @@ async fn copies_of_records_are_read_and_forgotten_too() {
     assert_eq!(stage.ledger.history(&file.conversation, 9).await.unwrap()[0].files(), std::slice::from_ref(&file));
     let record = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
     assert_eq!(record.response.unwrap().attachments, std::slice::from_ref(&file));
-    assert_eq!(record.parts[0].content.files()[0].attachment, file);
+    assert_eq!(record.parts[0].operation.files()[0].attachment, file);
 
     let request = ForgetRequest { conversation: file.conversation, number: 1, restricted_to: None };
     stage.ledger.forget_file(&request).await.unwrap();

@@ -88,7 +88,7 @@ pub(crate) fn compose_message(
         PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => {
             Ok(voice_message(voice, *as_file, caption, &to))
         }
-        PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => Err(ComposeError::Empty),
+        PartContent::Voice { prepared: None, .. } => Err(ComposeError::Empty),
     }
 }
 
@@ -109,7 +109,6 @@ pub(crate) fn compose_edit(
             return Ok(ComposedMessage::new(&payload, vec![upload], upload_action(item.form)));
         }
         PartContent::Text { .. } => return Err(ComposeError::FilesOnText),
-        PartContent::Withdraw => return Err(ComposeError::Empty),
         // An album is several messages, and no message can be edited into a voice message.
         PartContent::Album { .. } | PartContent::Voice { .. } => return Err(ComposeError::NotEditable),
     };

@@ -143,7 +143,6 @@ fn unsendable_content_fails_to_compose() {
     for (content, sending, editing) in [
         (&text_with_files, ComposeError::FilesOnText, ComposeError::FilesOnText),
         (&unprepared_voice, ComposeError::Empty, ComposeError::NotEditable),
-        (&PartContent::Withdraw, ComposeError::Empty, ComposeError::Empty),
     ] {
         assert_eq!(compose_message(content, CHAT, None, &limit()), Err(sending));
         assert_eq!(compose_edit(content, CHAT, MessageId(1), &limit()), Err(editing));

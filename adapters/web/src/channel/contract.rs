@@ -125,7 +125,7 @@ impl ChannelFixture for Fixture {
                     (text.clone(), None)
                 }
                 PartContent::Voice { text: words, prepared, .. } => (words.clone(), prepared.as_ref()),
-                PartContent::File(_) | PartContent::Album { .. } | PartContent::Withdraw => (String::new(), None),
+                PartContent::File(_) | PartContent::Album { .. } => (String::new(), None),
             };
             let files = content.files().iter().map(|item| &item.attachment);
             let files = files.map(|file| (file.filename.to_string(), file.sha256));

@@ -113,7 +113,7 @@ pub(crate) async fn voice(
     let part = Some(part.parse().map_err(|_| Problem::not_found("voice"))?);
     let query = OutboxQuery { conversation, part, include_delivered: true, limit: Some(1), ..OutboxQuery::default() };
     let part = state.archive.parts(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
-    let PartContent::Voice { prepared: Some(voice), .. } = &part.content else {
+    let Some(PartContent::Voice { prepared: Some(voice), .. }) = part.content() else {
         return Err(Problem::not_found("voice"));
     };
     let filename = view::voice_filename(&part);

@@ -1,7 +1,7 @@
 //! The rows of the API: what is asked, what is answered.
 
-use satchel_domain::{PartContent, PartState, part::FailureReason, part::PreparedVoice};
-use satchel_ports::{Archive, Channel, Leases, Turns};
+use satchel_domain::{MessageRef, Part, PartContent, PartState, part::FailureReason, part::PreparedVoice};
+use satchel_ports::{Archive, Channel, Leases, Outbox, Turns};
 use serde_json::json;
 
 use crate::stage::{Events, Stage, header, plain_text, problem, read, sent, unknown_id};
@@ -164,12 +164,10 @@ async fn a_voice_is_heard_under_its_part() {
     };
     let lease = stage.ledger.claim_lane(&[stage.channel.name()]).await.unwrap().unwrap().lease;
     let turn = stage.ledger.next_turn(&lease).await.unwrap().unwrap().id;
-    stage
-        .complete(&lease, turn, Default::default(), vec![plain_text("as *it* is"), voice, PartContent::Withdraw])
-        .await;
+    stage.complete(&lease, turn, Default::default(), vec![plain_text("as *it* is"), voice]).await;
     let turns = stage.json("/api/conversations/a/turns").await;
     let parts = &turns["turns"][0]["parts"];
-    assert_eq!(parts.as_array().unwrap().len(), 2, "what takes something back is no part to look at: {parts}");
+    assert_eq!(parts.as_array().unwrap().len(), 2, "{parts}");
     assert_eq!(parts[0]["html"], "<p class=\"plain\">as *it* is</p>");
     let file = &parts[1]["files"][0];
     assert_eq!(
@@ -183,6 +181,24 @@ async fn a_voice_is_heard_under_its_part() {
     problem(stage.get(&elsewhere).await, 404, "not_found").await;
     let text = format!("/api/conversations/a/voices/{}", parts[0]["id"].as_str().unwrap());
     problem(stage.get(&text).await, 404, "not_found").await;
+}
+
+#[tokio::test]
+async fn deletion_of_a_draft_is_no_part_to_look_at() {
+    let stage = Stage::new().await;
+    stage.say("k1", "speak").await;
+    let lease = stage.ledger.claim_lane(&[stage.channel.name()]).await.unwrap().unwrap().lease;
+    let turn = stage.ledger.next_turn(&lease).await.unwrap().unwrap().id;
+    let draft = stage.ledger.open_draft(&lease, turn, None).await.unwrap().unwrap();
+    let state = PartState::Open { message: MessageRef("1".into()) };
+    stage.ledger.save_part(&lease, &Part { state, ..draft }).await.unwrap();
+    let notice = PartContent::Notice { text: "nothing was said".into() };
+    stage.complete(&lease, turn, Default::default(), vec![notice]).await;
+    let stored = stage.ledger.turn(turn).await.unwrap().unwrap().parts;
+    assert_eq!(stored.iter().map(|part| part.operation.kind()).collect::<Vec<_>>(), ["delete", "notice"]);
+    let turns = stage.json("/api/conversations/a/turns").await;
+    let parts = turns["turns"][0]["parts"].as_array().unwrap();
+    assert_eq!(parts.iter().map(|part| &part["kind"]).collect::<Vec<_>>(), ["notice"]);
 }
 
 #[tokio::test]

@@ -315,7 +315,7 @@ impl Stage {
             conversation: part.conversation.clone(),
             turn: part.turn,
             part: part.id,
-            kind: part.content.kind().into(),
+            kind: part.operation.kind().into(),
             state: part.state.as_str().into(),
             reason: None,
         };

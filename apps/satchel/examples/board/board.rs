@@ -67,7 +67,7 @@ impl Board {
         let text = match content {
             PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => text,
             PartContent::Voice { caption, .. } => caption,
-            PartContent::File(_) | PartContent::Album { .. } | PartContent::Withdraw => "",
+            PartContent::File(_) | PartContent::Album { .. } => "",
         };
         if !text.is_empty() {
             println!("{text}");

@@ -38,13 +38,22 @@ pub async fn list(
         vec![
             part.id.to_string(),
             part.conversation.to_string(),
-            part.content.kind().to_owned(),
+            part.operation.kind().to_owned(),
             describe_state(&part.state),
-            summarize_content(&part.content),
+            summarize_part(part),
         ]
     };
     write_table(out, &parts.iter().map(row).collect::<Vec<_>>())?;
     Ok(())
+}
+
+/// Describes in one line what a part shows or does.
+fn summarize_part(part: &Part) -> String {
+    match part.content() {
+        _ if part.is_draft() => "a reply that is still being written".to_owned(),
+        Some(content) => summarize_content(content),
+        None => "the draft of a reply without text".to_owned(),
+    }
 }
 
 /// Shows one part.
@@ -60,8 +69,8 @@ pub async fn show(archive: &dyn Archive, part: PartId, json: bool, out: &mut dyn
         ("id", part.id.to_string()),
         ("conversation", part.conversation.to_string()),
         ("turn", part.turn.to_string()),
-        ("kind", part.content.kind().to_owned()),
-        ("content", summarize_content(&part.content)),
+        ("kind", part.operation.kind().to_owned()),
+        ("content", summarize_part(&part)),
         ("state", describe_state(&part.state)),
         ("attempts", part.attempts.to_string()),
         ("planned", format_timestamp(part.created_at)),
@@ -84,9 +93,9 @@ pub async fn show(archive: &dyn Archive, part: PartId, json: bool, out: &mut dyn
 /// When there is no such part, it has no files, or the ledger fails.
 pub async fn resend(ledger: &Ledger, ids: &dyn Ids, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
     let part = find_part(&*ledger.archive, part).await?;
-    let files = part.content.files();
+    let files = part.operation.files();
     if files.is_empty() {
-        bail!("part {} is a {} without files; only files can be sent again", part.id, part.content.kind());
+        bail!("part {} is a {} without files; only files can be sent again", part.id, part.operation.kind());
     }
     for item in files {
         let text = format!("/resend {}", item.attachment.number);

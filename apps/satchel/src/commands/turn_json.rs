@@ -8,7 +8,7 @@ use satchel_ports::ledger::TurnRecord;
 use serde::Serialize;
 
 /// The version of the shape; it is increased when a field changes its meaning or is removed.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Debug, Serialize)]
 pub struct TurnJson<'a> {
@@ -44,6 +44,7 @@ pub(super) struct AttachmentJson<'a> {
 #[derive(Debug, Serialize)]
 struct PartJson<'a> {
     id: PartId,
+    operation: &'static str,
     kind: &'static str,
     state: &'static str,
     attachments: Vec<AttachmentId>,
@@ -93,10 +94,11 @@ impl<'a> From<&'a Attachment> for AttachmentJson<'a> {
 }
 
 fn part_json(part: &Part) -> PartJson<'_> {
-    let files = part.content.files();
+    let files = part.operation.files();
     PartJson {
         id: part.id,
-        kind: part.content.kind(),
+        operation: part.operation.as_str(),
+        kind: part.operation.kind(),
         state: part.state.as_str(),
         attachments: files.iter().map(|item| item.attachment.id).collect(),
         // In the terminal a file's message reference is the path that it was written to.

@@ -7,7 +7,7 @@ use super::{
     transition::{doubt_reason, resend_delay},
 };
 use crate::{
-    Part, PartContent, Timestamp,
+    Part, Timestamp,
     capabilities::{Idempotency, LookupRule},
     part::FailureReason,
 };
@@ -55,7 +55,7 @@ pub(super) fn next_doubt_step(
     rules: &DeliveryRules,
     doubt_rules: DoubtRules,
 ) -> DoubtStep {
-    let idempotent_by_nature = part.target.is_some() || part.content == PartContent::Withdraw;
+    let idempotent_by_nature = part.target().is_some();
     let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
     if idempotent_by_nature || doubt_rules.idempotency.covers(elapsed) {
         return DoubtStep::Retry;

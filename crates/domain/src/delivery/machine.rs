@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState, Timestamp,
     capabilities::Idempotency,
-    part::{FailureReason, PlannedPart},
+    part::{FailureReason, Operation, PlannedPart},
 };
 
 /// Which call of the channel is under way.
@@ -132,8 +132,8 @@ pub struct Delivery {
     doubt_rules: DoubtRules,
     /// The key of the channel, whatever was refused under it.
     idempotency: Idempotency,
-    /// The text of a part with files, until that is refused as well.
-    text_only: Option<PartContent>,
+    /// The post of its text alone, of a part with files, until that is refused as well.
+    text_only: Option<Operation>,
     /// How many probes failed.
     probes: u32,
 }
@@ -151,7 +151,7 @@ impl Delivery {
     ) -> (Self, DeliveryPlan) {
         let ChannelCapabilities { idempotency, look_up, can_edit, .. } = *capabilities;
         // Without an edit the files could never be added.
-        let text_only = text_only(&part.content).filter(|_| can_edit);
+        let text_only = part.content().and_then(text_only).filter(|_| can_edit);
         let mut delivery = Self {
             part,
             rules,
@@ -183,12 +183,12 @@ impl Delivery {
         self.part
     }
 
-    /// Returns the content that a call sends; the driver adds the label.
+    /// Returns what a call does; the driver adds the label.
     #[must_use]
-    pub fn content(&self, attempt: Attempt) -> &PartContent {
+    pub fn operation(&self, attempt: Attempt) -> &Operation {
         match (attempt, &self.text_only) {
             (Attempt::RetryText, Some(text)) => text,
-            _ => &self.part.content,
+            _ => &self.part.operation,
         }
     }
 
@@ -203,7 +203,7 @@ impl Delivery {
             }
             DeliveryEvent::Prepared(content) => {
                 // Stored with the start: until then it can be prepared again.
-                self.part.content = *content;
+                self.part.operation = Operation::Post { content: *content };
                 self.proceed(now)
             }
             DeliveryEvent::NotPrepared(reason, children) => self.replace(children, reason, now),
@@ -267,10 +267,12 @@ impl Delivery {
                 }
                 self.apply(PartEvent::RetryEnded(answer), now);
             }
-            // There is nothing left to close, and no other form of it.
-            (Attempt::Plain, Err(SendError::Refused { refusal, reason })) if self.part.is_closing_edit() => {
+            // There is nothing left to close or to delete, and no other form of it.
+            (Attempt::Plain, Err(SendError::Refused { refusal, reason }))
+                if self.part.is_closing_edit() || self.part.content().is_none() =>
+            {
                 let event = match refusal {
-                    Refusal::TargetGone => PartEvent::Found(self.part.target.iter().cloned().collect()),
+                    Refusal::TargetGone => PartEvent::Found(self.part.target().into_iter().cloned().collect()),
                     _ => PartEvent::GivenUp(FailureReason::Refused { reason }),
                 };
                 self.apply(event, now);
@@ -280,7 +282,7 @@ impl Delivery {
             }
             // One file that can't be read must not take the others, or the text, with it.
             (Attempt::Plain | Attempt::Complete, Err(SendError::Unreadable { reason }))
-                if has_more_than_one_file(&self.part.content) =>
+                if self.part.content().is_some_and(has_more_than_one_file) =>
             {
                 let refusal = Refusal::TooLarge { limit: None };
                 return perform(DeliveryAction::Replan(refusal, FailureReason::Unreadable { reason }));
@@ -302,9 +304,11 @@ impl Delivery {
 
     /// Edits the message that a retry has found or made to the whole part.
     fn complete(&mut self, messages: Vec<MessageRef>, now: Timestamp) -> DeliveryPlan {
-        self.part.target = messages.into_iter().next();
-        match self.part.target {
-            Some(_) => perform(DeliveryAction::Call(Attempt::Complete)),
+        match messages.into_iter().next() {
+            Some(message) => {
+                self.turn_into_edit_of(message);
+                perform(DeliveryAction::Call(Attempt::Complete))
+            }
             None => self.proceed(now),
         }
     }
@@ -328,7 +332,9 @@ impl Delivery {
     fn on_search(&mut self, found: Result<SearchResult, SendError>, now: Timestamp) -> DeliveryPlan {
         match found {
             Ok(SearchResult::Found(messages)) if self.is_possibly_partial() => {
-                self.part.target = messages.into_iter().next();
+                if let Some(message) = messages.into_iter().next() {
+                    self.turn_into_edit_of(message);
+                }
                 self.start(Attempt::Plain, now)
             }
             Ok(SearchResult::Found(messages)) => {
@@ -356,7 +362,7 @@ impl Delivery {
         match step {
             DoubtStep::LookUp => perform(DeliveryAction::Search),
             // An edit is idempotent by itself and has no key.
-            DoubtStep::Retry if self.part.target.is_some() => self.start(Attempt::Plain, now),
+            DoubtStep::Retry if self.part.target().is_some() => self.start(Attempt::Plain, now),
             DoubtStep::Retry => self.start(Attempt::Retry, now),
             // What the key finds by the text alone is edited to the rest.
             DoubtStep::Resend | DoubtStep::GiveUp(_) if self.can_retry_text(now) => self.start(Attempt::RetryText, now),
@@ -385,7 +391,7 @@ impl Delivery {
     fn is_key_remembered(&self, now: Timestamp) -> bool {
         let first_attempt_at = self.part.first_attempt_at;
         let elapsed = first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
-        self.part.target.is_none() && self.idempotency.covers(elapsed)
+        self.part.target().is_none() && self.idempotency.covers(elapsed)
     }
 
     fn on_replanned(&mut self, outcome: ReplanOutcome, failure: FailureReason, now: Timestamp) -> DeliveryPlan {
@@ -393,9 +399,9 @@ impl Delivery {
         match outcome {
             ReplanOutcome::Children(children) => self.replace(children, failure, now),
             // As a new part: under the old key the platform would return the message that is gone.
-            ReplanOutcome::SendNew if was_refused && self.part.target.is_some() => {
-                self.part.target = None;
-                self.replace(vec![PlannedPart::new(self.part.content.clone())], failure, now)
+            ReplanOutcome::SendNew if was_refused && self.part.target().is_some() => {
+                let children = self.part.content().map(|content| vec![PlannedPart::new(content.clone())]);
+                self.replace(children.unwrap_or_default(), failure, now)
             }
             ReplanOutcome::GiveUp(reason) if was_refused => self.give_up(reason, now),
             ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => self.give_up(failure, now),
@@ -409,8 +415,10 @@ impl Delivery {
             return self.give_up(reason, now);
         }
         let is_voice = |content: &PartContent| matches!(content, PartContent::Voice { .. });
-        if is_voice(&self.part.content) && !children.iter().any(|child| is_voice(&child.content)) {
-            children.push(PlannedPart { content: self.part.content.clone(), failure: Some(reason) });
+        if let Some(voice) = self.part.content().filter(|content| is_voice(content))
+            && !children.iter().any(|child| is_voice(&child.content))
+        {
+            children.push(PlannedPart { content: voice.clone(), failure: Some(reason) });
         }
         self.apply(PartEvent::Replaced(Vec::new()), now);
         (Vec::new(), Continuation::Replace(children))
@@ -421,13 +429,17 @@ impl Delivery {
         settle()
     }
 
+    fn turn_into_edit_of(&mut self, message: MessageRef) {
+        self.part = self.part.clone().into_edit_of(message);
+    }
+
     fn apply(&mut self, event: PartEvent, now: Timestamp) {
         apply(&mut self.part, event, now, &self.rules);
     }
 
     /// Whether the message that a key or a search finds may show less than the part: what had been streamed by then.
     fn is_possibly_partial(&self) -> bool {
-        self.part.streamed && matches!(self.part.content, PartContent::Text { .. })
+        self.part.streamed && self.part.is_text()
     }
 }
 
@@ -439,10 +451,11 @@ fn settle() -> DeliveryPlan {
     (Vec::new(), Continuation::Settle)
 }
 
-fn text_only(content: &PartContent) -> Option<PartContent> {
+fn text_only(content: &PartContent) -> Option<Operation> {
     match content {
         PartContent::Text { text, markup, files } if !files.is_empty() && !text.trim().is_empty() => {
-            Some(PartContent::Text { text: text.clone(), markup: *markup, files: Vec::new() })
+            let content = PartContent::Text { text: text.clone(), markup: *markup, files: Vec::new() };
+            Some(Operation::Post { content })
         }
         _ => None,
     }

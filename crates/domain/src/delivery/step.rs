@@ -38,14 +38,14 @@ pub(super) fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> D
             DeliveryStep::GiveUp(FailureReason::Expired { reason: reason.clone() })
         }
         // A notice without an attempt is sent at any age: it reports what became of the other parts.
-        PartState::Pending if is_expired && !matches!(part.content, PartContent::Notice { .. }) => {
+        PartState::Pending if is_expired && !part.is_notice() => {
             DeliveryStep::GiveUp(FailureReason::Expired { reason: "it waited too long in the queue".to_owned() })
         }
         PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {
             DeliveryStep::Wait((*until).min(part.created_at.saturating_add(rules.max_age)))
         }
         PartState::InDoubt { .. } => DeliveryStep::Probe,
-        _ if part.content.needs_preparation() => DeliveryStep::Prepare,
+        _ if part.content().is_some_and(PartContent::needs_preparation) => DeliveryStep::Prepare,
         _ => DeliveryStep::Start,
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     MessageRef, Part, PartContent, PartId, PartState, Timestamp, TurnId,
     capabilities::{Idempotency, LookupRule},
-    part::FailureReason,
+    part::{FailureReason, Operation},
 };
 
 pub(super) const RULES: DeliveryRules = DeliveryRules {
@@ -33,23 +33,13 @@ const NONCE: DoubtRules = DoubtRules {
 };
 
 pub(super) fn part(state: PartState) -> Part {
+    let (id, turn) = (PartId(Uuid::from_u128(1)), TurnId(Uuid::from_u128(2)));
+    let conversation = "console:main".parse().expect("a conversation");
     Part {
-        id: PartId(Uuid::from_u128(1)),
-        conversation: "console:main".parse().expect("a conversation"),
-        turn: TurnId(Uuid::from_u128(2)),
-        position: 0,
-        content: PartContent::from_text("hello"),
         state,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        question: None,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(0),
+        ..Part::new(id, conversation, turn, 0, PartContent::from_text("hello"), Timestamp(0))
     }
 }
 
@@ -219,7 +209,7 @@ fn probes_in_vain_come_less_and_less_often() {
 
 #[test]
 fn edits_are_repeated_and_never_labelled() {
-    let edit = Part { target: Some(MessageRef("7".into())), ..doubtful() };
+    let edit = doubtful().into_edit_of(MessageRef("7".into()));
     assert_eq!(next_doubt_step(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Retry);
 }
 
@@ -234,7 +224,8 @@ fn expired_part_reports_whether_it_may_have_arrived() {
 #[test]
 fn notice_is_tried_once_at_any_age() {
     let now = Timestamp(60_000);
-    let notice = Part { content: PartContent::Notice { text: "0 of 1 sent".into() }, ..part(PartState::Pending) };
+    let content = PartContent::Notice { text: "0 of 1 sent".into() };
+    let notice = Part { operation: Operation::Post { content }, ..part(PartState::Pending) };
     assert_eq!(next_step(&notice, now, &RULES), DeliveryStep::Start);
     let tried = PartState::Waiting { until: now, reason: "502".into() };
     let tried = next_step(&Part { state: tried, ..notice }, now, &RULES);

@@ -146,7 +146,7 @@ fn state_after_response(
 /// A question stands from then on, if there is a message to close.
 fn state_after_arrival(part: &Part, messages: Vec<MessageRef>) -> PartState {
     match messages.first() {
-        Some(message) if part.question.is_some() && part.target.is_none() => {
+        Some(message) if part.question.is_some() && part.target().is_none() => {
             PartState::Open { message: message.clone() }
         }
         _ => PartState::Sent { messages },

@@ -81,7 +81,7 @@ impl TurnRecord {
             PartState::Failed { reason } if part.question.is_none() => Some(UndeliveredPart {
                 part: part.id,
                 turn: part.turn,
-                content: part.content.clone(),
+                content: part.content()?.clone(),
                 reason: reason.clone(),
             }),
             _ => None,

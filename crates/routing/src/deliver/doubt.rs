@@ -44,7 +44,8 @@ pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, re
     // The last attempt is the one that is known.
     let attempts = part.attempts.saturating_sub(1);
     let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(context, part, request) };
-    let is_upload = !part.content.files().is_empty() || matches!(part.content, PartContent::Voice { .. });
+    let is_voice = matches!(part.content(), Some(PartContent::Voice { .. }));
+    let is_upload = is_voice || !part.operation.files().is_empty();
     remove_duplicates_in(context, earlier_attempts.clone(), LookupRange::Before(sent.to_vec())).await;
     if is_upload {
         let (context, late) = (context.clone(), LookupRange::Late(sent.to_vec()));

@@ -2,8 +2,10 @@
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
-    delivery::{Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, SendError},
-    part::{FailureReason, PlannedPart},
+    delivery::{
+        Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, ReplanOutcome, SearchResult, SendError,
+    },
+    part::{FailureReason, Operation, PlannedPart},
 };
 use satchel_ports::{
     Lease, LedgerError, SendRequest,
@@ -53,8 +55,10 @@ pub(super) async fn deliver_part(
                 }
                 DeliveryEffect::Publish => publish_part_state(context, part).await,
                 DeliveryEffect::RemoveDuplicates => {
-                    let request = send_request(context, part, &part.content, reply_to.as_ref());
-                    doubt::remove_duplicates(context, part, request).await;
+                    if let Some(content) = part.content() {
+                        let request = send_request(context, part, content, reply_to.as_ref());
+                        doubt::remove_duplicates(context, part, request).await;
+                    }
                 }
             }
         }
@@ -91,15 +95,18 @@ async fn perform(
             Ok(prepared) => DeliveryEvent::Prepared(Box::new(prepared)),
             Err(reason) => {
                 let failure = FailureReason::SynthesisFailed { reason };
-                DeliveryEvent::NotPrepared(failure, plan_unspoken_text(&part.content, &capabilities()))
+                DeliveryEvent::NotPrepared(failure, plan_unspoken_text(part.content(), &capabilities()))
             }
         }),
         DeliveryAction::Call(attempt) => {
-            let answer = send_part(context, part, delivery.content(attempt), reply_to).await;
+            let answer = perform_operation(context, part, delivery.operation(attempt), reply_to).await;
             Some(DeliveryEvent::Answered(attempt, answer))
         }
         DeliveryAction::Replan(refusal, failure) => {
-            let outcome = replan(&part.content, &refusal, &failure, &capabilities());
+            let outcome = match part.content() {
+                Some(content) => replan(content, &refusal, &failure, &capabilities()),
+                None => ReplanOutcome::GiveUp(failure.clone()),
+            };
             Some(DeliveryEvent::Replanned(outcome, failure))
         }
         DeliveryAction::Sleep(until) => {
@@ -111,7 +118,10 @@ async fn perform(
         }
         DeliveryAction::Probe => stop.run_until_cancelled(channel.probe()).await.map(DeliveryEvent::ProbeEnded),
         DeliveryAction::Search => {
-            let search = doubt::search(context, part, send_request(context, part, &part.content, reply_to));
+            let Some(content) = part.content() else {
+                return Ok(Some(DeliveryEvent::SearchEnded(Ok(SearchResult::Uncertain))));
+            };
+            let search = doubt::search(context, part, send_request(context, part, content, reply_to));
             stop.run_until_cancelled(search).await.transpose()?.map(DeliveryEvent::SearchEnded)
         }
     })
@@ -127,18 +137,18 @@ async fn after_sleep(context: &DeliveryContext, part: &Part) -> Result<DeliveryE
     Ok(closing.map_or(DeliveryEvent::TimeReached, DeliveryEvent::QuestionClosed))
 }
 
-async fn send_part(
+async fn perform_operation(
     context: &DeliveryContext,
     part: &Part,
-    content: &PartContent,
+    operation: &Operation,
     reply_to: Option<&MessageRef>,
 ) -> Result<Vec<MessageRef>, SendError> {
     let channel = &context.channel;
-    match (content, &part.target) {
-        (PartContent::Withdraw, Some(target)) => channel.delete(&part.conversation, target).await.map(|()| Vec::new()),
-        (PartContent::Withdraw, None) => Ok(Vec::new()),
-        (_, Some(target)) => channel.edit(target, &send_request(context, part, content, reply_to)).await,
-        (_, None) => channel.send(&send_request(context, part, content, reply_to)).await,
+    let request = |content| send_request(context, part, content, reply_to);
+    match operation {
+        Operation::Post { content } => channel.send(&request(content)).await,
+        Operation::Edit { message, content } => channel.edit(message, &request(content)).await,
+        Operation::Delete { message } => channel.delete(&part.conversation, message).await.map(|()| Vec::new()),
     }
 }
 
@@ -161,8 +171,8 @@ fn send_request(
 }
 
 /// Plans the text of a voice that can't be made, unless the reply contains it already.
-fn plan_unspoken_text(content: &PartContent, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
-    let PartContent::Voice { text, in_text: false, .. } = content else { return Vec::new() };
+fn plan_unspoken_text(content: Option<&PartContent>, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
+    let Some(PartContent::Voice { text, in_text: false, .. }) = content else { return Vec::new() };
     // It may have been sent before, so the text may need a label.
     let chunks = split(text, &reserve_label(&capabilities.text));
     chunks.into_iter().map(|chunk| PlannedPart::new(PartContent::from_text(chunk))).collect()
@@ -195,14 +205,15 @@ async fn settle_part(
 /// Makes a child as it will be stored, as far as the notice is concerned.
 fn child_part(parent: &Part, child: &PlannedPart) -> Part {
     let state = child.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason });
-    Part { content: child.content.clone(), state, ..parent.clone() }
+    let operation = Operation::Post { content: child.content.clone() };
+    Part { operation, state, ..parent.clone() }
 }
 
-/// Returns whether a part's failure must be reported; a failed notice makes no further notice, and of a question the
-/// call's outcome reports it.
+/// Returns whether a part's failure must be reported; a failed notice makes no further notice, a deletion loses nothing,
+/// and of a question the call's outcome reports it.
 fn needs_notice(part: &Part) -> bool {
     let is_failed = matches!(part.state, PartState::Failed { .. });
-    is_failed && part.question.is_none() && !matches!(part.content, PartContent::Notice { .. })
+    is_failed && part.question.is_none() && part.content().is_some() && !part.is_notice()
 }
 
 /// Returns the text of the closing notice once `part` is settled as `replacements`.

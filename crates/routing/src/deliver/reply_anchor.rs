@@ -37,9 +37,9 @@ impl ReplyAnchor {
                 earlier.filter_map(last_message).last().cloned()
             }),
         };
-        Ok(match (last, &part.content) {
+        Ok(match (last, part.content()) {
             (None, _) => part.reply_to.clone(),
-            (last, PartContent::File(_) | PartContent::Album { .. } | PartContent::Voice { .. }) => last,
+            (last, Some(PartContent::File(_) | PartContent::Album { .. } | PartContent::Voice { .. })) => last,
             (Some(_), _) => None,
         })
     }

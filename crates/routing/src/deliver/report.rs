@@ -8,7 +8,7 @@ use super::DeliveryContext;
 /// Logs what an operator wants to see: everything that is not simply sent.
 pub(super) fn log_result(context: &DeliveryContext, part: &Part) {
     let Part { id, conversation, turn, attempts, .. } = part;
-    let (kind, channel) = (part.content.kind(), context.channel.name());
+    let (kind, channel) = (part.operation.kind(), context.channel.name());
     match &part.state {
         PartState::Sent { .. } => {
             tracing::info!(chat.id = %conversation, turn.id = %turn, part.id = %id, part.kind = kind, attempts, "part sent");
@@ -41,7 +41,7 @@ pub(super) async fn publish_part_state(context: &DeliveryContext, part: &Part) {
         conversation: part.conversation.clone(),
         turn: part.turn,
         part: part.id,
-        kind: part.content.kind().to_owned(),
+        kind: part.operation.kind().to_owned(),
         state: part.state.as_str().to_owned(),
         reason,
     };

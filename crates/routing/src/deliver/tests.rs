@@ -22,7 +22,7 @@ use satchel_domain::{
     PartId, PartState, Sha256, Timestamp, TurnId,
     capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
-    part::{FailureReason, FileForm, FileItem, Markup, PreparedVoice},
+    part::{FailureReason, FileForm, FileItem, Markup, Operation, PreparedVoice},
 };
 use satchel_ports::{
     BlobError, HolderId, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus,
@@ -55,24 +55,14 @@ fn refused(refusal: Refusal) -> Answer {
 }
 
 fn part(id: u128, content: PartContent) -> Part {
-    Part {
-        id: PartId(Uuid::from_u128(id)),
-        conversation: "console:main".parse().unwrap(),
-        turn: TurnId(Uuid::from_u128(100)),
-        position: 0,
+    Part::new(
+        PartId(Uuid::from_u128(id)),
+        "console:main".parse().unwrap(),
+        TurnId(Uuid::from_u128(100)),
+        0,
         content,
-        state: PartState::Pending,
-        attempts: 0,
-        first_attempt_at: None,
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        question: None,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(0),
-    }
+        Timestamp(0),
+    )
 }
 
 fn text(id: u128) -> Part {
@@ -241,7 +231,7 @@ async fn interrupted_part_is_in_doubt_but_edit_retries() {
     let log = DeliveryHarness::new(vec![interrupted.clone()], vec![sent()]).log().await;
     let labelled = ["save waiting labelled", "save sending labelled", "send (possible duplicate) hello"];
     assert_eq!(log, [&["probe ok"], &labelled[..], &["settle sent"]].concat());
-    let edit = Part { target: Some(MessageRef("m1".into())), ..interrupted };
+    let edit = interrupted.into_edit_of(MessageRef("m1".into()));
     let log = DeliveryHarness::new(vec![edit], vec![sent()]).log().await;
     assert_eq!(log, ["probe ok", "save sending", "edit m1", "settle sent"]);
 }
@@ -278,7 +268,7 @@ async fn a_failure_is_told_once_and_stops_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn edit_of_deleted_message_is_sent_new() {
-    let edit = Part { target: Some(MessageRef("m1".into())), ..text(1) };
+    let edit = text(1).into_edit_of(MessageRef("m1".into()));
     let log = DeliveryHarness::new(vec![edit], vec![refused(Refusal::TargetGone)]).log().await;
     assert_eq!(log, ["save sending", "edit m1", "settle replaced by text"]);
     let never_ends = DeliveryHarness::new(vec![text(1)], vec![refused(Refusal::TargetGone)]).log().await;
@@ -287,8 +277,9 @@ async fn edit_of_deleted_message_is_sent_new() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_message_without_a_text_is_deleted() {
-    let withdraw = Part { target: Some(MessageRef("m1".into())), ..part(1, PartContent::Withdraw) };
-    assert_eq!(DeliveryHarness::new(vec![withdraw], vec![]).log().await, ["save sending", "delete m1", "settle sent"]);
+    let operation = Operation::Delete { message: MessageRef("m1".into()) };
+    let deletion = Part { operation, ..text(1) };
+    assert_eq!(DeliveryHarness::new(vec![deletion], vec![]).log().await, ["save sending", "delete m1", "settle sent"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,8 +42,8 @@ async fn show_activity(context: &DeliveryContext, part: &Part) -> Infallible {
 
 /// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
 async fn synthesize_voice(context: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
-    let PartContent::Voice { text, in_text, as_file, caption, .. } = &part.content else {
-        return Ok(part.content.clone());
+    let Some(PartContent::Voice { text, in_text, as_file, caption, .. }) = part.content() else {
+        return Err(format!("a {} needs no voice", part.operation.kind()));
     };
     let Some(speech) = &context.speech else {
         return Err("no voice is configured".to_owned());

@@ -8,22 +8,16 @@ use crate::samples::{file, item};
 
 fn part(number: u128, content: PartContent, state: PartState) -> Part {
     Part {
-        id: PartId(Uuid::from_u128(number)),
-        conversation: "console:main".parse().expect("a conversation"),
-        turn: TurnId(Uuid::from_u128(1)),
-        position: 0,
-        content,
         state,
         attempts: 1,
-        first_attempt_at: None,
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        question: None,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(0),
+        ..Part::new(
+            PartId(Uuid::from_u128(number)),
+            "console:main".parse().expect("a conversation"),
+            TurnId(Uuid::from_u128(1)),
+            0,
+            content,
+            Timestamp(0),
+        )
     }
 }
 

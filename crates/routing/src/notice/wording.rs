@@ -121,7 +121,7 @@ fn content_kinds(content: &PartContent) -> Vec<ContentKind> {
         PartContent::Text { .. } => vec![ContentKind::Text, ContentKind::Files],
         PartContent::Voice { .. } => vec![ContentKind::Voice],
         PartContent::File(_) | PartContent::Album { .. } => vec![ContentKind::Files],
-        PartContent::Notice { .. } | PartContent::Withdraw => Vec::new(),
+        PartContent::Notice { .. } => Vec::new(),
     }
 }
 

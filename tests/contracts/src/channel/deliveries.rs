@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use satchel_domain::{Part, PartState, delivery::DeliveryRules};
+use satchel_domain::{Part, PartState, delivery::DeliveryRules, part::Operation};
 use satchel_ports::{
     HolderId, Lease, ManualClock, MockBlobs, MockEventBus, MockLedger,
     ledger::{SettleOutcome, Settlement},
@@ -34,22 +34,10 @@ pub async fn interrupted_send_is_one_message(fixture: &dyn ChannelFixture) {
 /// Delivers a part that another process had begun. What takes its place is delivered too.
 async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendRequest) {
     let started_part = Part {
-        id: sent.part_id,
-        conversation: sent.conversation.clone(),
-        turn: sent.turn,
-        position: 0,
-        content: sent.content.clone(),
         state: PartState::Sending,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        question: None,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(0),
+        ..Part::new(sent.part_id, sent.conversation.clone(), sent.turn, 0, sent.content.clone(), Timestamp(0))
     };
     let pending_parts = Arc::new(Mutex::new(VecDeque::from([started_part])));
     let mut ledger = MockLedger::default();
@@ -66,7 +54,12 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
         for (number, child) in (2..).zip(children) {
             let id = PartId(Uuid::from_u128(part.id.0.as_u128() + number));
             let content = child.content.clone();
-            rest.push_back(Part { id, content, state: PartState::Pending, target: None, ..part.clone() });
+            rest.push_back(Part {
+                id,
+                operation: Operation::Post { content },
+                state: PartState::Pending,
+                ..part.clone()
+            });
         }
         let next = rest.pop_front();
         Ok(SettleOutcome { released: next.is_none(), next })

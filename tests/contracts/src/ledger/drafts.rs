@@ -1,6 +1,9 @@
 //! Promises about drafts: the messages in which replies grow.
 
-use satchel_domain::{MessageRef, Part, PartContent, PartState, Timestamp, part::PlannedPart};
+use satchel_domain::{
+    MessageRef, Part, PartContent, PartState, Timestamp,
+    part::{Operation, PlannedPart},
+};
 use satchel_ports::ledger::{ClaimMode, Lease, Ledger};
 
 use super::{LedgerFixture, completed_turn, message, part_text, receive, sent_settlement, settle, text_parts};
@@ -48,11 +51,11 @@ pub async fn first_part_edits_draft(fixture: &impl LedgerFixture) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!((begun.id, begun.target.clone(), part_text(&begun)), (draft.id, Some(MessageRef("50".into())), "a"));
+    assert_eq!((begun.id, begun.target(), part_text(&begun)), (draft.id, Some(&MessageRef("50".into())), "a"));
     assert_eq!((begun.state.clone(), begun.attempts), (PartState::Sending, 2));
     assert_eq!(begun.first_attempt_at, draft.first_attempt_at);
     let second = settle(&ledger, &lease, &sent_settlement(&begun, "50")).await.next.unwrap();
-    assert_eq!((part_text(&second), second.target.clone()), ("b", None));
+    assert_eq!((part_text(&second), second.target()), ("b", None));
     assert_eq!(ledger.archive.turn(draft.turn).await.unwrap().unwrap().parts.len(), 2);
 }
 
@@ -91,16 +94,16 @@ pub async fn lost_draft_is_sent_anew(fixture: &impl LedgerFixture) {
         ledger.turns.complete_turn(&lease, &completed_turn(draft.turn, text_parts(&["a"]))).await.unwrap().unwrap();
     assert_ne!(begun.id, draft.id, "its id is its key");
     assert_eq!((begun.state.clone(), begun.attempts), (PartState::Sending, 1));
-    assert_eq!((begun.target, begun.labelled), (None, false));
+    assert_eq!((begun.target(), begun.labelled), (None, false));
     let parts = ledger.archive.turn(draft.turn).await.unwrap().unwrap().parts;
     assert_eq!(parts.iter().map(|part| part.id).collect::<Vec<_>>(), [begun.id]);
 }
 
-/// Catches: half of a text that is left standing beside a reply without one, or a message that nobody knows and is taken
-/// back.
-pub async fn draft_without_text_is_withdrawn(fixture: &impl LedgerFixture) {
+/// Catches: half of a text that is left standing beside a reply without one, or a message that nobody knows and is to be
+/// deleted.
+pub async fn draft_without_text_is_deleted(fixture: &impl LedgerFixture) {
     let open = PartState::Open { message: MessageRef("50".into()) };
-    for (key, state, withdrawn) in [("a", open, true), ("b", PartState::Sending, false)] {
+    for (key, state, deleted) in [("a", open, true), ("b", PartState::Sending, false)] {
         let ledger = fixture.open().await;
         let mut own = message(key, "hello");
         own.conversation = super::conversation(&format!("console:{key}"));
@@ -110,10 +113,16 @@ pub async fn draft_without_text_is_withdrawn(fixture: &impl LedgerFixture) {
         let notice = PlannedPart::new(PartContent::Notice { text: "nothing".into() });
         let begun = ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![notice])).await.unwrap().unwrap();
         let parts = ledger.archive.turn(turn).await.unwrap().unwrap().parts;
-        if withdrawn {
-            assert_eq!((begun.id, &begun.content), (draft.id, &PartContent::Withdraw));
-            assert_eq!(begun.target, Some(MessageRef("50".into())));
-            assert_eq!(parts.len(), 2);
+        if deleted {
+            assert_eq!(begun.operation, Operation::Delete { message: MessageRef("50".into()) });
+            assert_eq!(parts.iter().map(|part| part.position).collect::<Vec<_>>(), [0, 1]);
+            assert_eq!(
+                ledger.outbox.last_sent_before(parts[1].id).await.unwrap(),
+                None,
+                "it is not there to stand behind"
+            );
+            let next = settle(&ledger, &lease, &sent_settlement(&begun, "50")).await.next.unwrap();
+            assert_eq!(part_text(&next), "nothing");
         } else {
             assert_ne!(begun.id, draft.id, "its key may belong to the draft");
             assert_eq!((parts.len(), begun.attempts), (1, 1));

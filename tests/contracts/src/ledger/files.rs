@@ -3,7 +3,7 @@
 use satchel_domain::{
     Attachment, CallId, Filename, HistoryMessage, InboundMessage, NewAttachment, OutcomeFile, OutgoingResponse,
     PartContent, Picture, RefusedFile, StoredBlob, ToolOutcome, ViewedFile, Visibility,
-    part::{PlannedPart, PreparedVoice},
+    part::{Operation, PlannedPart, PreparedVoice},
 };
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, HistoryChange, InboundFileState, JournalEntry,
@@ -187,14 +187,14 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
         ..completed_turn(turn, vec![file_part(&named), file_part(&stored), file_part(&undescribed)])
     };
     let begun = ledger.turns.complete_turn(&lease, &done).await.unwrap().unwrap();
-    assert_eq!(begun.content.files()[0].attachment, named);
+    assert_eq!(begun.operation.files()[0].attachment, named);
     ledger.outbox.save_part(&lease, &begun).await.unwrap();
     drop(ledger);
 
     let ledger = fixture.open().await;
     let record = ledger.archive.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.response.unwrap().attachments, attachments);
-    let sent: Vec<&Attachment> = record.parts.iter().map(|part| &part.content.files()[0].attachment).collect();
+    let sent: Vec<&Attachment> = record.parts.iter().map(|part| &part.operation.files()[0].attachment).collect();
     assert_eq!(sent, [&named, &stored, &undescribed]);
     assert_eq!(ledger.archive.history(&lease.conversation, 10).await.unwrap(), history);
     let key = AttachmentKey::Id(stored.id);
@@ -220,7 +220,7 @@ pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     let asked = [file.sha256, loose.sha256, voice.sha256];
     assert_eq!(ledger.storage.find_unreferenced(&asked).await.unwrap(), [loose.sha256, voice.sha256]);
     let prepared = PreparedVoice { sha256: voice.sha256, bytes: 3, duration_ms: 1, waveform: vec![1] };
-    part.content = spoken(Some(prepared));
+    part.operation = Operation::Post { content: spoken(Some(prepared)) };
     ledger.outbox.save_part(&lease, &part).await.unwrap();
     assert_eq!(ledger.storage.find_unreferenced(&asked).await.unwrap(), [loose.sha256]);
     assert_eq!(ledger.storage.find_unreferenced(&[]).await.unwrap(), []);

@@ -26,7 +26,7 @@ pub async fn first_part_starts_with_turn(fixture: &impl LedgerFixture) {
     ledger.inbox.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
     let begun = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["one"]))).await.unwrap().unwrap();
     assert_eq!((begun.state.clone(), begun.attempts, part_text(&begun)), (PartState::Sending, 1, "one"));
-    assert!(begun.first_attempt_at.is_some() && begun.target.is_none() && !begun.labelled);
+    assert!(begun.first_attempt_at.is_some() && begun.target().is_none() && !begun.labelled);
     assert_eq!(begun.reply_to, Some(MessageRef("m-1".into())));
     assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), Some(begun.clone()));
 
@@ -116,23 +116,23 @@ pub async fn children_keep_parents_position(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let part =
         ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["a", "z"]))).await.unwrap().unwrap();
-    let mut with_label = Part { labelled: true, target: Some(MessageRef("77".into())), ..part.clone() };
+    let mut with_label = Part { labelled: true, ..part.clone() }.into_edit_of(MessageRef("77".into()));
     with_label.attempts = 4;
     let replaced = Settlement { children: text_parts(&["b", "c"]), ..settlement(with_label.clone()) };
     let first = settle(&ledger, &lease, &replaced).await.next.unwrap();
     assert_eq!((part_text(&first), first.attempts, first.labelled), ("b", 1, true));
-    assert_eq!(first.target, with_label.target, "the message that exists is edited");
+    assert_eq!(first.target(), with_label.target(), "the message that exists is edited");
     assert_eq!((first.created_at, first.reply_to.clone()), (part.created_at, part.reply_to.clone()));
     let record = ledger.archive.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.parts.iter().map(part_text).collect::<Vec<_>>(), ["a", "b", "c", "z"]);
     let by = vec![record.parts[1].id, record.parts[2].id];
     assert_eq!(record.parts[0].state, PartState::Replaced { by });
-    assert_eq!((record.parts[2].target.clone(), record.parts[2].labelled), (None, true));
+    assert_eq!((record.parts[2].target(), record.parts[2].labelled), (None, true));
 
     let notice = PlannedPart::new(PartContent::Notice { text: "no".into() });
     let replaced = Settlement { children: vec![notice], ..settlement(first) };
     let child = settle(&ledger, &lease, &replaced).await.next.unwrap();
-    assert_eq!((part_text(&child), child.target.clone()), ("no", None), "only a text takes the message over");
+    assert_eq!((part_text(&child), child.target()), ("no", None), "only a text takes the message over");
 }
 
 /// Catches: a notice for every failure, in the middle of the files, or one that goes stale.
@@ -146,7 +146,7 @@ pub async fn response_has_one_closing_notice(fixture: &impl LedgerFixture) {
         part = settle(&ledger, &lease, &told).await.next.unwrap();
     }
     let notice = settle(&ledger, &lease, &sent_settlement(&part, "1")).await.next.unwrap();
-    assert_eq!(notice.content, PartContent::Notice { text: "1 of 3 sent".into() });
+    assert_eq!(notice.content(), Some(&PartContent::Notice { text: "1 of 3 sent".into() }));
     assert_eq!((notice.state.clone(), notice.labelled, notice.attempts), (PartState::Sending, false, 1));
     let settled = settle(&ledger, &lease, &failed_settlement(&notice)).await;
     assert_eq!((settled.next, settled.released), (None, true), "a failed notice makes no further one");
@@ -165,7 +165,7 @@ pub async fn extended_notice_restarts_its_deadline(fixture: &impl LedgerFixture)
     }
     let told = Settlement { notice: Some("0 of 2 sent".into()), ..failed_settlement(&part) };
     let notice = settle(&ledger, &lease, &told).await.next.unwrap();
-    assert_eq!(notice.content, PartContent::Notice { text: "0 of 2 sent".into() });
+    assert_eq!(notice.content(), Some(&PartContent::Notice { text: "0 of 2 sent".into() }));
     assert!(notice.created_at > part.created_at);
     assert_eq!(ledger.archive.turn(turn).await.unwrap().unwrap().parts.len(), 2);
 }

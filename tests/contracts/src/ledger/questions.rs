@@ -1,6 +1,6 @@
 //! Promises about questions to people: asked once, closed by whatever ends their call.
 
-use satchel_domain::{CallId, MessageRef, Part, PartContent, PartState, ToolOutcome, TurnId, part::FailureReason};
+use satchel_domain::{CallId, MessageRef, Part, PartState, ToolOutcome, TurnId, part::FailureReason};
 use satchel_ports::ledger::{
     CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome, Settlement,
 };
@@ -37,8 +37,8 @@ async fn stored(ledger: &Ledger, part: &Part) -> Part {
 }
 
 fn assert_closed(part: &Part, text: &str) {
-    assert_eq!((part_text(part), part.target.as_ref()), (text, Some(&MessageRef("q".into()))));
-    assert!(matches!(part.content, PartContent::Text { .. }), "the buttons go");
+    assert_eq!((part_text(part), part.target()), (text, Some(&MessageRef("q".into()))));
+    assert!(part.is_text(), "the buttons go");
     assert!(part.is_closing_edit(), "{part:?}");
 }
 
@@ -125,7 +125,7 @@ pub async fn question_under_way_is_closed_once_open(fixture: &impl LedgerFixture
     let never_sent = PartState::Failed { reason: FailureReason::NotNeeded };
     assert_eq!(stored(&ledger, &second).await.state, never_sent, "it was never started");
     let under_way = stored(&ledger, &first).await;
-    assert_eq!((under_way.state.clone(), under_way.target.clone()), (PartState::Sending, None));
+    assert_eq!((under_way.state.clone(), under_way.target()), (PartState::Sending, None));
     assert!(under_way.is_unneeded_question());
     // Whoever sends it doesn't know that yet.
     ledger.outbox.save_part(&lease, &open_as(&first, "q")).await.unwrap();

@@ -1,8 +1,6 @@
 //! Promises about a conversation that is renamed.
 
-use satchel_domain::{
-    Attachment, ConversationId, HistoryMessage, InboundMessage, MessageRef, Part, PartState, ToolOutcome,
-};
+use satchel_domain::{Attachment, ConversationId, HistoryMessage, InboundMessage, MessageRef, PartState, ToolOutcome};
 use satchel_ports::ledger::{
     AttachmentKey, ClaimMode, HistoryChange, JournalEntry, OutboxQuery, ReleaseMode, RenameOutcome,
 };
@@ -75,7 +73,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     let parts =
         ledger.archive.parts(&OutboxQuery { conversation: Some(new.clone()), ..OutboxQuery::default() }).await.unwrap();
     assert_eq!(parts.len(), 2);
-    assert_eq!(parts[0].content.files()[0].attachment, moved(&file));
+    assert_eq!(parts[0].operation.files()[0].attachment, moved(&file));
     let record = ledger.archive.turn(first).await.unwrap().unwrap();
     assert_eq!((record.conversation, record.response.unwrap().attachments), (new.clone(), vec![moved(&file)]));
     assert_eq!(record.messages[0].message.text, quoting);
@@ -134,13 +132,13 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     done.reply_to = Some(MessageRef("77".into()));
     let first = ledger.turns.complete_turn(&lease, &done).await.unwrap().unwrap();
     let second = settle(&ledger, &lease, &sent_settlement(&first, "50")).await.next.unwrap();
-    ledger.outbox.save_part(&lease, &Part { target: Some(MessageRef("51".into())), ..second.clone() }).await.unwrap();
+    ledger.outbox.save_part(&lease, &second.clone().into_edit_of(MessageRef("51".into()))).await.unwrap();
     ledger.inbox.receive(&in_conversation(&old, message("2", "more")), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let channel = old.channel().clone();
     let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
     let under_way = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
-    assert_eq!((under_way.id, under_way.target.clone(), under_way.reply_to.clone()), (second.id, None, None));
+    assert_eq!((under_way.id, under_way.target(), under_way.reply_to.clone()), (second.id, None, None));
     assert_eq!(
         ledger.archive.turn(received.turn).await.unwrap().unwrap().parts[0].state,
         sent_settlement(&first, "50").part.state
@@ -156,7 +154,7 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
     let begun =
         ledger.turns.complete_turn(&lease, &completed_turn(turn.id, text_parts(&["whole"]))).await.unwrap().unwrap();
-    assert_eq!((begun.target.clone(), begun.labelled), (None, false));
+    assert_eq!((begun.target(), begun.labelled), (None, false));
     assert_ne!(begun.id, draft.id, "the key of what stands under the old name is not its own");
     assert_eq!(begun.state, PartState::Sending, "it is no doubt: the whole was sent nowhere");
 }

@@ -132,7 +132,7 @@ macro_rules! outbox_contract {
             drafts::first_part_edits_draft
             drafts::draft_in_doubt_stays_in_doubt
             drafts::lost_draft_is_sent_anew
-            drafts::draft_without_text_is_withdrawn
+            drafts::draft_without_text_is_deleted
             questions::question_is_asked_once
             questions::failed_question_is_asked_again
             questions::decision_closes_its_question

@@ -208,7 +208,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
     let sent = completed_turn(turn, vec![file_part(&secret)]);
     let part = ledger.turns.complete_turn(&lease, &sent).await.unwrap().expect("it is begun");
-    assert!(part.content.files()[0].attachment.is_forgotten(), "who has read its record before sends it");
+    assert!(part.operation.files()[0].attachment.is_forgotten(), "who has read its record before sends it");
 }
 
 /// Catches: a file that is forgotten before it is sent, or under the hands of a turn.

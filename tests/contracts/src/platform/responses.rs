@@ -27,15 +27,13 @@ pub async fn same_edit_again_succeeds<F: PlatformFixture>() {
     assert_eq!(arrived.iter().map(|message| message.text.as_str()).collect::<Vec<_>>(), ["grown"]);
 }
 
-/// Catches: a withdrawal that fails because it was done before, or that is sent as a message.
-pub async fn same_withdrawal_again_succeeds<F: PlatformFixture>() {
+/// Catches: a deletion that fails because it was done before.
+pub async fn same_deletion_again_succeeds<F: PlatformFixture>() {
     let fixture = F::start().await;
     let channel = fixture.channel();
     let sent = send_text(&fixture, "for now").await;
-    let withdraw = part(&fixture, PartContent::Withdraw);
-    assert_eq!(channel.edit(&sent[0], &withdraw).await, Ok(Vec::new()));
-    assert_eq!(channel.edit(&sent[0], &withdraw).await, Ok(Vec::new()), "it is gone already");
-    assert_eq!(channel.send(&withdraw).await, Ok(Vec::new()), "there is nothing to withdraw");
+    assert_eq!(channel.delete(&fixture.conversation(), &sent[0]).await, Ok(()));
+    assert_eq!(channel.delete(&fixture.conversation(), &sent[0]).await, Ok(()), "it is gone already");
     assert_eq!(fixture.arrived_messages().await, []);
 }
 

@@ -183,7 +183,7 @@ impl KillHarness {
         let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
         for part in ledger.parts(&query).await.expect("the outbox can be read") {
             if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
-                problems.push(format!("a {} is {:?}", part.content.kind(), part.state));
+                problems.push(format!("a {} is {:?}", part.operation.kind(), part.state));
             }
             let turn = ledger.turn(part.turn).await.expect("a turn can be read").expect("a part has a turn");
             if turn.ending != Some(Ending::Done) {

@@ -35,22 +35,19 @@ fn item(number: u64) -> FileItem {
 
 fn part(content: PartContent, state: PartState) -> Part {
     Part {
-        id: PartId(Uuid::from_u128(5)),
-        conversation: "console:main".parse().unwrap(),
-        turn: TurnId(Uuid::from_u128(6)),
-        position: 0,
-        content,
         state,
         attempts: 2,
         first_attempt_at: Some(Timestamp(1_700_000_000_000)),
-        streamed: false,
-        searched: false,
         labelled: true,
         labelled_sends: 1,
-        question: None,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(1_700_000_000_000),
+        ..Part::new(
+            PartId(Uuid::from_u128(5)),
+            "console:main".parse().unwrap(),
+            TurnId(Uuid::from_u128(6)),
+            0,
+            content,
+            Timestamp(1_700_000_000_000),
+        )
     }
 }
 

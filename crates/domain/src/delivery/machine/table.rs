@@ -130,9 +130,24 @@ fn with_file() -> PartContent {
     PartContent::Text { text: "hello".to_owned(), markup: Markup::Rich, files: vec![file] }
 }
 
+/// Makes a part the post of this.
+fn show(content: PartContent) -> impl FnOnce(&mut Part) {
+    move |part| part.operation = Operation::Post { content }
+}
+
+fn edit_of_m0(part: &mut Part) {
+    *part = part.clone().into_edit_of(MessageRef("m0".into()));
+}
+
+/// Makes a part the deletion of a draft.
+fn delete_m0(part: &mut Part) {
+    part.operation = Operation::Delete { message: MessageRef("m0".into()) };
+}
+
 fn question(part: &mut Part) {
     let call = CallId { turn: part.turn, ordinal: 0 };
-    part.content = PartContent::Question { text: "May I?".to_owned(), buttons: Vec::new() };
+    let content = PartContent::Question { text: "May I?".to_owned(), buttons: Vec::new() };
+    part.operation = Operation::Post { content };
     part.question = Some(CallQuestion { call, unanswered: "No longer needed".to_owned(), closing: None });
 }
 
@@ -193,8 +208,11 @@ fn describe_action(delivery: &Delivery, action: &DeliveryAction, now: Timestamp)
             let seconds = format!("{:.1}", until.saturating_duration_since(now).as_secs_f64());
             format!("sleep {} s", seconds.trim_end_matches(".0"))
         }
-        DeliveryAction::Call(Attempt::Plain) if delivery.part().target.is_some() => "edit".to_owned(),
-        DeliveryAction::Call(Attempt::Plain) => "send".to_owned(),
+        DeliveryAction::Call(Attempt::Plain) => match &delivery.part().operation {
+            Operation::Post { .. } => "send".to_owned(),
+            Operation::Edit { .. } => "edit".to_owned(),
+            Operation::Delete { .. } => "delete".to_owned(),
+        },
         DeliveryAction::Call(Attempt::Retry) => "retry under the key".to_owned(),
         DeliveryAction::Call(Attempt::RetryText) => "retry the text alone under the key".to_owned(),
         DeliveryAction::Call(Attempt::Complete) => "edit to the whole".to_owned(),
@@ -275,9 +293,9 @@ fn states() -> String {
     let later = NOW.saturating_add(Duration::from_secs(3));
     let cases = [
         Case::new("pending", PartState::Pending).with(never_started),
-        Case::new("pending, a voice without its recording", PartState::Pending).with(|part| part.content = voice()),
+        Case::new("pending, a voice without its recording", PartState::Pending).with(show(voice())),
         Case::new("pending, a notice", PartState::Pending)
-            .with(|part| part.content = PartContent::Notice { text: "0 of 1 sent".into() }),
+            .with(show(PartContent::Notice { text: "0 of 1 sent".into() })),
         Case::new("sending", PartState::Sending),
         Case::new("waiting", PartState::Waiting { until: later, reason: "429".to_owned() }),
         Case::new("in doubt", PartState::InDoubt { until: later, reason: "reset".to_owned() }),
@@ -334,10 +352,10 @@ pub(in crate::delivery) fn answers_of_each_kind() -> Vec<(&'static str, Result<V
 fn answers() -> String {
     let sending = |name| Case::new(name, PartState::Sending);
     let streamed = |part: &mut Part| part.streamed = true;
-    let known = |part: &mut Part| part.target = Some(MessageRef("m0".into()));
+    let known = edit_of_m0;
     let calls = [
         (sending("first send"), Attempt::Plain),
-        (sending("first send, several files").with(|part| part.content = with_file()), Attempt::Plain),
+        (sending("first send, several files").with(show(with_file())), Attempt::Plain),
         (sending("send after a certain absence").with(|part| part.searched = true), Attempt::Plain),
         (sending("send with a label").with(|part| (part.labelled, part.labelled_sends) = (true, 1)), Attempt::Plain),
         (sending("edit of a streamed message").with(streamed).with(known), Attempt::Plain),
@@ -347,13 +365,11 @@ fn answers() -> String {
             Attempt::Plain,
         ),
         (sending("edit that closes a question").with(question).with(known), Attempt::Plain),
+        (sending("deletion of a draft").with(delete_m0), Attempt::Plain),
         (doubtful("retry under the key").on(KEY, LookupRule::None), Attempt::Retry),
         (doubtful("retry of a question under the key").on(KEY, LookupRule::None).with(question), Attempt::Retry),
         (doubtful("retry of a streamed reply under the key").on(KEY, LookupRule::None).with(streamed), Attempt::Retry),
-        (
-            doubtful("retry of the text alone").on(KEY, LookupRule::None).with(|part| part.content = with_file()),
-            Attempt::RetryText,
-        ),
+        (doubtful("retry of the text alone").on(KEY, LookupRule::None).with(show(with_file())), Attempt::RetryText),
         (doubtful("edit to the whole").on(KEY, LookupRule::None).with(streamed), Attempt::Complete),
     ];
     let answers = answers_of_each_kind();
@@ -417,8 +433,8 @@ fn other_forms() -> String {
             let cell = |event| {
                 let case = Case::new(name, if is_voice { PartState::Pending } else { PartState::Sending });
                 let case = match is_voice {
-                    true => case.with(|part| part.content = voice()),
-                    false => case.with(|part| part.target = Some(MessageRef("m0".into()))),
+                    true => case.with(show(voice())),
+                    false => case.with(edit_of_m0),
                 };
                 let (mut delivery, _) = case.resume(true, NOW);
                 let plan = delivery.on(event, NOW);
@@ -436,7 +452,7 @@ fn doubts() -> String {
     let exhausted = |part: &mut Part| (part.labelled, part.labelled_sends) = (true, 3);
     let held = |case: Case| Case { rules: DeliveryRules { on_doubt: OnDoubt::Hold, ..case.rules }, ..case };
     let failed = |error, case| Case { failed_retry: Some(error), ..case };
-    let add_file = |part: &mut Part| part.content = with_file();
+    let add_file = show(with_file());
     let rename = |case: Case, name| Case { name, ..case };
     let history = |name| doubtful(name).on(EXPIRED_KEY, LookupRule::History);
     let cases = [
@@ -457,7 +473,7 @@ fn doubts() -> String {
         rename(ids().with(question), "a question, ids can be looked up"),
         rename(ids().with(closed_question), "a question that was closed, ids can be looked up"),
         doubtful("a question that was closed, no key, nothing to look up").with(closed_question),
-        doubtful("an edit").with(|part| part.target = Some(MessageRef("m0".into()))),
+        doubtful("an edit").with(edit_of_m0),
     ];
     let found = |found| DeliveryEvent::SearchEnded(Ok(found));
     let events = [

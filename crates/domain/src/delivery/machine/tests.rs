@@ -178,7 +178,7 @@ impl World {
     /// The part is the end of a streamed reply, whose message is known.
     fn show_before(&mut self) {
         self.arrive(1, false, false);
-        self.stored = Part { streamed: true, target: Some(self.arrivals[0].id.clone()), ..pending() };
+        self.stored = Part { streamed: true, ..pending() }.into_edit_of(self.arrivals[0].id.clone());
     }
 
     fn is_open(&self) -> bool {
@@ -217,11 +217,11 @@ impl World {
             0..3 => Ok(vec![self.take_effect(part, attempt)]),
             3 | 4 => {
                 self.take_effect(part, attempt);
-                self.doubted |= part.target.is_none();
+                self.doubted |= part.target().is_none();
                 Err(SendError::InDoubt { reason: reason() })
             }
             5 => {
-                self.doubted |= part.target.is_none();
+                self.doubted |= part.target().is_none();
                 Err(SendError::InDoubt { reason: reason() })
             }
             6 => Err(SendError::NotSent { retry_after_ms: Some(self.chance.below(3_000)), reason: reason() }),
@@ -232,7 +232,7 @@ impl World {
     }
 
     fn take_effect(&mut self, part: &Part, attempt: Attempt) -> MessageRef {
-        if let Some(target) = &part.target {
+        if let Some(target) = part.target() {
             let edited = self.arrivals.iter_mut().filter(|arrival| arrival.id == *target);
             edited.for_each(|arrival| (arrival.whole, arrival.edited) = (true, true));
             return target.clone();
@@ -418,7 +418,7 @@ impl World {
         let labelled = self.arrivals.iter().filter(|arrival| arrival.labelled).count();
         let has_label = self.stored.labelled || labelled > 0;
         // An edit that is refused after a doubt fails with the refusal: the message is there in any case.
-        let has_failed_for_certain = self.stored.target.is_none()
+        let has_failed_for_certain = self.stored.target().is_none()
             && matches!(
                 &self.stored.state,
                 PartState::Failed { reason } if !matches!(reason, FailureReason::MayHaveArrived { .. })
@@ -517,7 +517,7 @@ fn labelled_send_completes_the_message_of_its_key() {
     assert!(delivery.part().labelled);
     let found = DeliveryEvent::Answered(Attempt::Plain, Ok(vec![MessageRef("m0".into())]));
     assert_eq!(delivery.on(found, Timestamp(2_001)), perform(DeliveryAction::Call(Attempt::Complete)));
-    assert_eq!(delivery.part().target, Some(MessageRef("m0".into())));
+    assert_eq!(delivery.part().target(), Some(&MessageRef("m0".into())));
 }
 
 /// A channel that answers without message ids leaves nothing to edit; the part has arrived all the same.

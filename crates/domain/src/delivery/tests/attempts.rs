@@ -45,9 +45,10 @@ fn backoff_doubles_above_retry_after() {
 }
 
 #[test]
-fn a_withdrawal_in_doubt_is_repeated() {
-    let withdrawal = Part { content: PartContent::Withdraw, ..doubtful() };
+fn a_deletion_in_doubt_is_repeated() {
+    let operation = Operation::Delete { message: MessageRef("7".into()) };
+    let deletion = Part { operation, ..doubtful() };
     for channel in [NO_KEY, NONCE] {
-        assert_eq!(next_doubt_step(&withdrawal, Timestamp(50_000), &RULES, channel), DoubtStep::Retry);
+        assert_eq!(next_doubt_step(&deletion, Timestamp(50_000), &RULES, channel), DoubtStep::Retry);
     }
 }

@@ -117,8 +117,8 @@ impl DeliveryHarness {
                 return Err(LedgerError::AlreadySettled(part.id));
             }
             let label = if part.labelled { " labelled" } else { "" };
-            let bytes = match &part.content {
-                PartContent::Voice { prepared: Some(_), .. } => " with its bytes",
+            let bytes = match part.content() {
+                Some(PartContent::Voice { prepared: Some(_), .. }) => " with its bytes",
                 _ => "",
             };
             write(format!("save {}{label}{bytes}", part.state.as_str()));

@@ -155,7 +155,7 @@ impl CellResult {
     pub(crate) fn summary(&self) -> String {
         let mut summary = self.transcript.to_string();
         for part in &self.parts {
-            summary.push_str(&format!("{} {:?}\n", part.content.kind(), part.state));
+            summary.push_str(&format!("{} {:?}\n", part.operation.kind(), part.state));
         }
         summary
     }

@@ -266,7 +266,7 @@ async fn find_disk_problems(home: &TestHome, conversation: &ConversationId) -> V
     let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
     for part in ledger.parts(&query).await.expect("the outbox can be read") {
         if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
-            problems.push(format!("a {} is {:?}", part.content.kind(), part.state));
+            problems.push(format!("a {} is {:?}", part.operation.kind(), part.state));
         }
     }
     let known = ledger.attachments(&AttachmentQuery::default()).await.expect("the files can be read");

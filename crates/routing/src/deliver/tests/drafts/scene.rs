@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{Answer, sending, sent, text};
+use super::super::{Answer, part, sending, sent};
 use crate::{
     deliver::{DeliveryContext, DeliveryHandle, DraftHandle, Driver, DriverEnd},
     tables,
@@ -36,7 +36,7 @@ const TURN: TurnId = TurnId(Uuid::from_u128(100));
 
 /// A draft that was opened when the scene was.
 pub(super) fn opened() -> Part {
-    Part { streamed: true, content: PartContent::from_text(""), ..sending(text(5)) }
+    Part { streamed: true, ..sending(part(5, PartContent::from_text(""))) }
 }
 
 /// How a scene opens. Answers that aren't scripted are good ones.
