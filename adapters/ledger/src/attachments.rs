@@ -2,9 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{Attachment, AttachmentId, ConversationId, Filename, NewAttachment, Sha256, TurnId, Visibility};
+use satchel_domain::{
+    Attachment, AttachmentId, ConversationId, Filename, MediaInfo, NewAttachment, Sha256, Timestamp, TurnId, Visibility,
+};
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
+use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
@@ -39,6 +42,57 @@ impl From<AttachmentId> for AttachmentRef {
     }
 }
 
+/// The columns of [`AttachmentRow`], followed by the rest of the statement.
+macro_rules! select_attachment {
+    ($rest:expr) => {
+        select_attachment!(""; $rest)
+    };
+    // With more columns.
+    ($more:expr; $rest:expr) => {
+        concat!(
+            "SELECT id, conversation, number, source, filename, mime, bytes, sha256, media, description, visibility, ",
+            "created_at", $more, " FROM attachments ", $rest
+        )
+    };
+}
+pub(crate) use select_attachment;
+
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct AttachmentRow {
+    id: Uuid,
+    conversation: String,
+    number: i64,
+    source: String,
+    filename: String,
+    mime: String,
+    bytes: i64,
+    sha256: Vec<u8>,
+    media: Json<MediaInfo>,
+    description: String,
+    visibility: String,
+    created_at: i64,
+}
+
+impl AttachmentRow {
+    pub(crate) fn into_attachment(self) -> Result<Attachment> {
+        let sha256 = self.sha256.try_into().map_err(|_| Error::Row { what: "digest of a file" })?;
+        Ok(Attachment {
+            id: AttachmentId(self.id),
+            number: rows::attachment_number(self.number)?,
+            conversation: rows::conversation(&self.conversation)?,
+            source: rows::from_text(self.source, "source of a file")?,
+            filename: rows::from_text(self.filename, "name of a file")?,
+            mime: self.mime,
+            bytes: rows::number(self.bytes, "size of a file")?,
+            sha256: Sha256(sha256),
+            media: self.media.0,
+            description: self.description,
+            created_at: Timestamp(self.created_at),
+            visibility: rows::from_text(self.visibility, "visibility of a file")?,
+        })
+    }
+}
+
 /// The records of the files that some rows name.
 #[derive(Debug, Default)]
 pub(crate) struct Records(HashMap<AttachmentId, Attachment>);
@@ -50,12 +104,13 @@ impl Records {
             return Ok(Self::default());
         }
         let ids: Vec<String> = files.into_iter().map(|file| format!("{:X}", file.0.simple())).collect();
-        let records: Vec<(Json<Attachment>,)> =
-            sqlx::query_as("SELECT record FROM attachments WHERE id IN (SELECT unhex(value) FROM json_each($1))")
+        let rows: Vec<AttachmentRow> =
+            sqlx::query_as(select_attachment!("WHERE id IN (SELECT unhex(value) FROM json_each($1))"))
                 .bind(Json(ids))
                 .fetch_all(session.connection().await?)
                 .await?;
-        Ok(Self(records.into_iter().map(|(record,)| (record.0.id, record.0)).collect()))
+        let records = rows.into_iter().map(|row| Ok((AttachmentId(row.id), row.into_attachment()?)));
+        records.collect::<Result<_>>().map(Self)
     }
 
     /// Reads the records of files that a caller names. All must be of this conversation.
@@ -137,16 +192,23 @@ pub(crate) async fn store(
     .await?;
     let attachment = file.clone().numbered(conversation.clone(), rows::attachment_number(number)?);
     sqlx::query(
-        "INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes, person) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO attachments (id, conversation, number, turn, source, filename, mime, bytes, sha256, media, description, \
+             visibility, created_at, person) \
+         VALUES ($1, $2, $3, $4, $5 ->> '$', $6, $7, $8, $9, $10, $11, $12 ->> '$', $13, $14)",
     )
     .bind(attachment.id.0)
     .bind(conversation.to_string())
     .bind(number)
     .bind(turn.0)
-    .bind(attachment.sha256.0.as_slice())
-    .bind(Json(&attachment))
+    .bind(Json(attachment.source))
+    .bind(attachment.filename.as_str())
+    .bind(&attachment.mime)
     .bind(i64::try_from(attachment.bytes).unwrap_or(i64::MAX))
+    .bind(attachment.sha256.0.as_slice())
+    .bind(Json(&attachment.media))
+    .bind(&attachment.description)
+    .bind(Json(attachment.visibility))
+    .bind(attachment.created_at.0)
     .bind(account.person.as_ref().map(ToString::to_string))
     .execute(session.connection().await?)
     .await?;

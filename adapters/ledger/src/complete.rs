@@ -58,7 +58,7 @@ pub(crate) async fn complete_turn(
     if !completed.reported_failures.is_empty() {
         batch
             .add(
-                "UPDATE parts SET told = 1 WHERE +conversation = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
+                "UPDATE parts SET reported = 1 WHERE +conversation = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
             )
             .bind(lease.conversation.to_string())
             .bind(Json(
@@ -119,7 +119,7 @@ fn mark_completed(
         ),
         Way::AsExpected => batch.add(concat!(
             "UPDATE turns SET ending = $3, response = $4, completed_at = $5, state = \
-             (SELECT 'completed' FROM lanes WHERE lanes.conversation = $1 AND owner = $6 AND token = $7 \
+             (SELECT 'completed' FROM lanes WHERE lanes.conversation = $1 AND holder = $6 AND token = $7 \
               AND turns.conversation = $1 AND turns.state = 'queued' AND NOT ",
             parts::busy!(),
             " AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.turn = $2)) WHERE id = $2"

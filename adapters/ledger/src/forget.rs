@@ -10,11 +10,10 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments::AttachmentRef,
+    attachments::{AttachmentRef, AttachmentRow, select_attachment},
     batch::Batch,
     error::{Error, Result},
     process::Process,
-    rows,
     session::Session,
     usage,
 };
@@ -25,10 +24,10 @@ const REPLACEMENT: &str = "(forgotten)";
 #[derive(sqlx::FromRow)]
 struct FileRow {
     turn: Uuid,
-    bytes: i64,
     person: Option<String>,
     forgotten_at: Option<i64>,
-    record: Json<Attachment>,
+    #[sqlx(flatten)]
+    attachment: AttachmentRow,
 }
 
 /// Forgets a file, unless something still needs it.
@@ -38,9 +37,10 @@ pub(crate) async fn forget_file(
     forget: &ForgetRequest,
 ) -> Result<ForgetOutcome> {
     let ForgetRequest { conversation, number, restricted_to: only_of } = forget;
-    let row: Option<FileRow> = sqlx::query_as(
-        "SELECT turn, bytes, person, forgotten_at, record FROM attachments WHERE conversation = $1 AND number = $2",
-    )
+    let row: Option<FileRow> = sqlx::query_as(select_attachment!(
+        ", turn, person, forgotten_at";
+        "WHERE conversation = $1 AND number = $2"
+    ))
     .bind(conversation.to_string())
     .bind(i64::try_from(*number).unwrap_or(i64::MAX))
     .fetch_optional(session.connection().await?)
@@ -54,14 +54,14 @@ pub(crate) async fn forget_file(
     if let Some(forgotten_at) = row.forgotten_at {
         return Ok(ForgetOutcome::AlreadyForgotten(Timestamp(forgotten_at)));
     }
-    let file = row.record.0;
+    let file = row.attachment.into_attachment()?;
     if let Some(needed) = needed(session, conversation, row.turn, &file).await? {
         return Ok(needed);
     }
-    let copies = Copies { file: &file, heard: read_transcription(session, &file).await? };
+    let copies = Copies { file: &file, transcription: read_transcription(session, &file).await? };
     erase(session, conversation, row.turn, &copies).await?;
     write_tombstone(session, &file, process.now()).await?;
-    usage::remove_file(session, conversation, person.as_ref(), rows::number(row.bytes, "size of a file")?).await?;
+    usage::remove_file(session, conversation, person.as_ref(), file.bytes).await?;
     Ok(ForgetOutcome::Forgotten(Box::new(file)))
 }
 
@@ -96,21 +96,21 @@ async fn needed(
 /// What rows hold of a file besides its own.
 struct Copies<'a> {
     file: &'a Attachment,
-    /// What was heard in it: it was made from its bytes.
-    heard: Option<String>,
+    /// The words that were heard in it: they were made from its bytes.
+    transcription: Option<String>,
 }
 
-/// Reads what was heard in a voice note.
+/// Reads the words of a voice note.
 async fn read_transcription(session: &mut Session<'_>, file: &Attachment) -> Result<Option<String>> {
-    let heard: Option<(Json<Transcription>,)> = sqlx::query_as(
-        "SELECT inbox_files.heard FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
+    let transcription: Option<(Json<Transcription>,)> = sqlx::query_as(
+        "SELECT inbox_files.transcription FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
          JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
-         WHERE attachments.id = $1 AND inbox_files.heard IS NOT NULL",
+         WHERE attachments.id = $1 AND inbox_files.transcription IS NOT NULL",
     )
     .bind(file.id.0)
     .fetch_optional(session.connection().await?)
     .await?;
-    Ok(heard.and_then(|(heard,)| match heard.0 {
+    Ok(transcription.and_then(|(transcription,)| match transcription.0 {
         Transcription::Text(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
         Transcription::Failed(_) => None,
     }))
@@ -251,7 +251,7 @@ async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment
             .bind(in_message("caption"));
         batch
             .add(
-                "UPDATE inbox_files SET heard = NULL, sha256 = NULL, \
+                "UPDATE inbox_files SET transcription = NULL, sha256 = NULL, \
                      reference = json_set(reference, $4, $3, $5, '', $6, '') \
                  WHERE message = $1 AND position = $2",
             )
@@ -269,13 +269,20 @@ async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment
 async fn write_tombstone(session: &mut Session<'_>, file: &Attachment, now: Timestamp) -> Result<()> {
     let mut tombstone = file.clone();
     tombstone.erase();
-    sqlx::query("UPDATE attachments SET record = $2, sha256 = $3, bytes = 0, forgotten_at = $4 WHERE id = $1")
-        .bind(file.id.0)
-        .bind(Json(&tombstone))
-        .bind(tombstone.sha256.0.as_slice())
-        .bind(now.0)
-        .execute(session.connection().await?)
-        .await?;
+    sqlx::query(
+        "UPDATE attachments SET filename = $2, mime = $3, bytes = $4, sha256 = $5, media = $6, description = $7, \
+             forgotten_at = $8 WHERE id = $1",
+    )
+    .bind(file.id.0)
+    .bind(tombstone.filename.as_str())
+    .bind(&tombstone.mime)
+    .bind(i64::try_from(tombstone.bytes).unwrap_or(i64::MAX))
+    .bind(tombstone.sha256.0.as_slice())
+    .bind(Json(&tombstone.media))
+    .bind(&tombstone.description)
+    .bind(now.0)
+    .execute(session.connection().await?)
+    .await?;
     Ok(())
 }
 
@@ -290,8 +297,8 @@ impl Copies<'_> {
         let unreadable = |_| Error::Row { what: "document" };
         let document: T = serde_json::from_value(document).map_err(unreadable)?;
         let mut rewritten = serde_json::to_value(map_files(document, &bare)?).map_err(unreadable)?;
-        if let Some(heard) = &self.heard {
-            replace_text(&mut rewritten, heard);
+        if let Some(words) = &self.transcription {
+            replace_text(&mut rewritten, words);
         }
         Ok(rewritten)
     }
@@ -306,11 +313,11 @@ impl Copies<'_> {
     }
 }
 
-fn replace_text(document: &mut Value, heard: &str) {
+fn replace_text(document: &mut Value, words: &str) {
     match document {
-        Value::Object(fields) => fields.values_mut().for_each(|value| replace_text(value, heard)),
-        Value::Array(values) => values.iter_mut().for_each(|value| replace_text(value, heard)),
-        Value::String(text) if text.contains(heard) => *text = text.replace(heard, REPLACEMENT),
+        Value::Object(fields) => fields.values_mut().for_each(|value| replace_text(value, words)),
+        Value::Array(values) => values.iter_mut().for_each(|value| replace_text(value, words)),
+        Value::String(text) if text.contains(words) => *text = text.replace(words, REPLACEMENT),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn read_progress(session: &mut Session<'_>, lease: &Lease, turn
     // One row: each row and each statement that ends wakes whoever waits for the batch.
     let progress = batch
         .add(concat!(
-            "SELECT owner, token, expires_at, voice, turns.id IS NOT NULL AS incomplete, ",
+            "SELECT holder, token, expires_at, voice, turns.id IS NOT NULL AS incomplete, ",
             parts::busy!(),
             " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND draft = 1 AND settled = 0) AS has_draft, ",
             "EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND call IS NOT NULL AND settled = 0) AS asks, ",

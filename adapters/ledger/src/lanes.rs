@@ -21,7 +21,7 @@ const CANDIDATES: i64 = 8;
 /// Adds the question who holds a lane: a [`LaneRow`], or nothing before the conversation's first message.
 pub(crate) fn read(batch: &mut Batch, conversation: &ConversationId) -> Statement {
     batch
-        .add("SELECT owner, token, expires_at, voice FROM lanes WHERE conversation = $1")
+        .add("SELECT holder, token, expires_at, voice FROM lanes WHERE conversation = $1")
         .bind(conversation.to_string())
         .id()
 }
@@ -36,7 +36,7 @@ pub(crate) fn require(answers: &Answers, lane: Statement, lease: &Lease) -> Resu
 /// Fails when the lease is not, or no longer, that of this lane.
 pub(crate) fn require_row(lane: Option<&LaneRow>, lease: &Lease) -> Result<()> {
     match lane {
-        Some(lane) if lane.owner() == Some(lease.holder) && lane.token == lease.token.cast_signed() => Ok(()),
+        Some(lane) if lane.holder() == Some(lease.holder) && lane.token == lease.token.cast_signed() => Ok(()),
         _ => Err(Error::LeaseLost(lease.conversation.clone())),
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn change_setting(batch: &mut Batch, conversation: &ConversationId, s
 
 /// Whether nobody holds the lane: it was released, its owner's process has ended, or its lease has expired.
 pub(crate) fn is_free(process: &Process, lane: &LaneRow, now: Timestamp) -> bool {
-    match lane.owner() {
+    match lane.holder() {
         None => true,
         Some(_) if lane.expires_at <= now.0 => true,
         Some(owner) if owner == process.owner => false,
@@ -80,7 +80,7 @@ pub(crate) fn claim(
     lane: Option<&LaneRow>,
     now: Timestamp,
 ) -> Lease {
-    if lane.is_some_and(|lane| lane.owner.is_some()) {
+    if lane.is_some_and(|lane| lane.holder.is_some()) {
         batch
             .add(
                 "UPDATE turns SET crashes = crashes + 1 WHERE sequence = (SELECT sequence FROM turns \
@@ -90,7 +90,7 @@ pub(crate) fn claim(
     }
     let token = lane.map_or(0, |lane| lane.token) + 1;
     batch
-        .add("UPDATE lanes SET owner = $2, token = $3, expires_at = $4 WHERE conversation = $1")
+        .add("UPDATE lanes SET holder = $2, token = $3, expires_at = $4 WHERE conversation = $1")
         .bind(conversation.to_string())
         .bind(process.owner.0)
         .bind(token)
@@ -108,7 +108,7 @@ pub(crate) async fn find(
 ) -> Result<Vec<ConversationId>> {
     let now = process.now();
     let owners: Vec<Uuid> =
-        sqlx::query_scalar("SELECT DISTINCT owner FROM lanes WHERE owner IS NOT NULL AND owner <> $1")
+        sqlx::query_scalar("SELECT DISTINCT holder FROM lanes WHERE holder IS NOT NULL AND holder <> $1")
             .bind(process.owner.0)
             .fetch_all(session.connection().await?)
             .await?;
@@ -123,7 +123,7 @@ pub(crate) async fn find(
              WHERE settled = 0 AND draft = 0 AND state <> 'open' GROUP BY conversation \
          ) AS work JOIN lanes ON lanes.conversation = work.conversation \
          WHERE lanes.channel IN (SELECT value FROM json_each($2)) \
-           AND (owner IS NULL OR expires_at <= $1 OR hex(owner) IN (SELECT value FROM json_each($3))) \
+           AND (holder IS NULL OR expires_at <= $1 OR hex(holder) IN (SELECT value FROM json_each($3))) \
            AND ($5 IS NULL OR lanes.conversation = $5) \
          GROUP BY work.conversation ORDER BY MIN(work.since) LIMIT $4 + 0",
     )
@@ -179,7 +179,7 @@ pub(crate) async fn renew(session: &mut Session<'_>, process: &Process, leases: 
     let mut lost = Vec::new();
     for lease in leases {
         let renewed =
-            sqlx::query("UPDATE lanes SET expires_at = $4 WHERE conversation = $1 AND owner = $2 AND token = $3")
+            sqlx::query("UPDATE lanes SET expires_at = $4 WHERE conversation = $1 AND holder = $2 AND token = $3")
                 .bind(lease.conversation.to_string())
                 .bind(lease.holder.0)
                 .bind(lease.token.cast_signed())
@@ -200,7 +200,7 @@ pub(crate) async fn release(session: &mut Session<'_>, lease: &Lease, release: R
     let released = match release {
         ReleaseMode::IfIdle => give_back_if_idle(&mut batch, &lease.conversation),
         _ => batch
-            .add("UPDATE lanes SET owner = NULL, expires_at = 0 WHERE conversation = $1 RETURNING 1")
+            .add("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE conversation = $1 RETURNING 1")
             .bind(lease.conversation.to_string())
             .id(),
     };
@@ -221,7 +221,7 @@ macro_rules! idle {
 pub(crate) fn give_back_if_idle(batch: &mut Batch, conversation: &ConversationId) -> Statement {
     batch
         .add(concat!(
-            "UPDATE lanes SET owner = NULL, expires_at = 0 WHERE conversation = $1 AND ",
+            "UPDATE lanes SET holder = NULL, expires_at = 0 WHERE conversation = $1 AND ",
             idle!(),
             " RETURNING 1"
         ))
@@ -234,7 +234,7 @@ pub(crate) fn give_back_if_idle(batch: &mut Batch, conversation: &ConversationId
 pub(crate) fn give_back_changed(batch: &mut Batch, conversation: &ConversationId) {
     batch
         .add(concat!(
-            "UPDATE lanes SET owner = NULL, expires_at = 0, token = CASE WHEN changes() = 1 AND ",
+            "UPDATE lanes SET holder = NULL, expires_at = 0, token = CASE WHEN changes() = 1 AND ",
             idle!(),
             " THEN token END WHERE conversation = $1"
         ))

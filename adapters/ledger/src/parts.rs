@@ -65,7 +65,7 @@ macro_rules! update_held {
     () => {
         concat!(
             update!(),
-            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $18 AND token = $19)"
+            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND holder = $18 AND token = $19)"
         )
     };
 }

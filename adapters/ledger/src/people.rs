@@ -128,30 +128,30 @@ pub(crate) async fn decide(
     rules: &PairingRules,
 ) -> Result<PairingOutcome> {
     let now = process.now();
-    let (tries, until) = failed_attempts(session, &decision.decided_by, now).await?;
-    if tries >= rules.max_attempts {
+    let (attempts, until) = failed_attempts(session, &decision.decided_by, now).await?;
+    if attempts >= rules.max_attempts {
         return Ok(PairingOutcome::LockedOut { until });
     }
     let Some(row) = find(session, decision).await? else {
-        return record_failed_attempt(session, decision, rules, tries + 1, now).await;
+        return record_failed_attempt(session, decision, rules, attempts + 1, now).await;
     };
     match row.state.as_str() {
         "open" if row.expires_at <= now.0 => return Ok(PairingOutcome::Expired),
         "open" => {}
-        state => return Ok(PairingOutcome::AlreadyUsed { approved: state == "let_in", person: row.person.0 }),
+        state => return Ok(PairingOutcome::AlreadyUsed { approved: state == "approved", person: row.person.0 }),
     }
     let pairing = row.pairing()?;
     sqlx::query("UPDATE pairings SET state = $2 WHERE code = $1")
         .bind(pairing.code.to_string())
-        .bind(if decision.approve { "let_in" } else { "refused" })
+        .bind(if decision.approve { "approved" } else { "refused" })
         .execute(session.connection().await?)
         .await?;
     if !decision.approve {
         return Ok(PairingOutcome::Refused(pairing));
     }
     sqlx::query(
-        "INSERT INTO people (channel, id, person, let_in_at, let_in_by) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT (channel, id) DO UPDATE SET person = $3, let_in_at = $4, let_in_by = $5",
+        "INSERT INTO paired_people (channel, id, person, approved_at, approved_by) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (channel, id) DO UPDATE SET person = $3, approved_at = $4, approved_by = $5",
     )
     .bind(pairing.conversation.channel().as_str())
     .bind(&pairing.person.id)
@@ -193,14 +193,14 @@ async fn find(session: &mut Session<'_>, decision: &PairingDecision) -> Result<O
 /// How many wrong codes somebody said not long ago, and when they are forgotten.
 async fn failed_attempts(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<(u32, Timestamp)> {
     let row: Option<(i64, i64)> =
-        sqlx::query_as("SELECT tries, until FROM wrong_codes WHERE said_by = $1 AND until > $2")
+        sqlx::query_as("SELECT attempts, expires_at FROM wrong_codes WHERE sender = $1 AND expires_at > $2")
             .bind(by)
             .bind(now.0)
             .fetch_optional(session.connection().await?)
             .await?;
     match row {
         None => Ok((0, now)),
-        Some((tries, until)) => Ok((rows::number(tries, "number of tries")?, Timestamp(until))),
+        Some((attempts, until)) => Ok((rows::number(attempts, "number of attempts")?, Timestamp(until))),
     }
 }
 
@@ -208,21 +208,24 @@ async fn record_failed_attempt(
     session: &mut Session<'_>,
     decision: &PairingDecision,
     rules: &PairingRules,
-    tries: u32,
+    attempts: u32,
     now: Timestamp,
 ) -> Result<PairingOutcome> {
-    sqlx::query("DELETE FROM wrong_codes WHERE until <= $1").bind(now.0).execute(session.connection().await?).await?;
+    sqlx::query("DELETE FROM wrong_codes WHERE expires_at <= $1")
+        .bind(now.0)
+        .execute(session.connection().await?)
+        .await?;
     let until = now.saturating_add(rules.code_ttl);
     sqlx::query(
-        "INSERT INTO wrong_codes (said_by, tries, until) VALUES ($1, $2, $3) \
-         ON CONFLICT (said_by) DO UPDATE SET tries = $2, until = $3",
+        "INSERT INTO wrong_codes (sender, attempts, expires_at) VALUES ($1, $2, $3) \
+         ON CONFLICT (sender) DO UPDATE SET attempts = $2, expires_at = $3",
     )
     .bind(&decision.decided_by)
-    .bind(i64::from(tries))
+    .bind(i64::from(attempts))
     .bind(until.0)
     .execute(session.connection().await?)
     .await?;
-    Ok(PairingOutcome::UnknownCode { tries_left: rules.max_attempts.saturating_sub(tries) })
+    Ok(PairingOutcome::UnknownCode { tries_left: rules.max_attempts.saturating_sub(attempts) })
 }
 
 /// Reads the codes that can still be used, the oldest first.
@@ -238,7 +241,7 @@ pub(crate) async fn pairings(session: &mut Session<'_>, process: &Process) -> Re
 }
 
 pub(crate) async fn is_approved(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
-    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM people WHERE channel = $1 AND id = $2)")
+    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM paired_people WHERE channel = $1 AND id = $2)")
         .bind(channel.as_str())
         .bind(id)
         .fetch_one(session.connection().await?)
@@ -248,10 +251,11 @@ pub(crate) async fn is_approved(session: &mut Session<'_>, channel: &ChannelName
 
 /// Reads who was let in, by channel.
 pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
-    let rows: Vec<(String, Json<Sender>, i64, String)> =
-        sqlx::query_as("SELECT channel, person, let_in_at, let_in_by FROM people ORDER BY channel, let_in_at, id")
-            .fetch_all(session.connection().await?)
-            .await?;
+    let rows: Vec<(String, Json<Sender>, i64, String)> = sqlx::query_as(
+        "SELECT channel, person, approved_at, approved_by FROM paired_people ORDER BY channel, approved_at, id",
+    )
+    .fetch_all(session.connection().await?)
+    .await?;
     let person = |(channel, person, approved_at, approved_by): (String, Json<Sender>, i64, String)| {
         Ok(Person {
             channel: rows::channel(channel)?,
@@ -265,7 +269,7 @@ pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
 
 /// Revokes an approval. Returns `false` if no approval exists for this id.
 pub(crate) async fn revoke(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
-    let gone = sqlx::query("DELETE FROM people WHERE channel = $1 AND id = $2")
+    let gone = sqlx::query("DELETE FROM paired_people WHERE channel = $1 AND id = $2")
         .bind(channel.as_str())
         .bind(id)
         .execute(session.connection().await?)

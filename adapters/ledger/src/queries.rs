@@ -5,7 +5,7 @@ use satchel_ports::ledger::{AttachmentKey, AttachmentOrder, AttachmentQuery, Out
 use sqlx::{QueryBuilder, Sqlite, types::Json};
 
 use crate::{
-    attachments::{AttachmentRef, Records},
+    attachments::{AttachmentRef, AttachmentRow, Records, select_attachment},
     error::{Error, Result},
     rows::{self, PartRow, select_part},
     session::Session,
@@ -45,27 +45,27 @@ pub(crate) async fn attachment(
     conversation: &ConversationId,
     key: AttachmentKey,
 ) -> Result<Option<Attachment>> {
-    let found: Option<(Json<Attachment>,)> = match key {
+    let found: Option<AttachmentRow> = match key {
         AttachmentKey::Id(id) => {
-            sqlx::query_as("SELECT record FROM attachments WHERE conversation = $1 AND id = $2")
+            sqlx::query_as(select_attachment!("WHERE conversation = $1 AND id = $2"))
                 .bind(conversation.to_string())
                 .bind(id.0)
                 .fetch_optional(session.connection().await?)
                 .await?
         }
         AttachmentKey::Number(number) => {
-            sqlx::query_as("SELECT record FROM attachments WHERE conversation = $1 AND number = $2")
+            sqlx::query_as(select_attachment!("WHERE conversation = $1 AND number = $2"))
                 .bind(conversation.to_string())
                 .bind(i64::try_from(number).unwrap_or(i64::MAX))
                 .fetch_optional(session.connection().await?)
                 .await?
         }
     };
-    Ok(found.map(|(record,)| record.0))
+    found.map(AttachmentRow::into_attachment).transpose()
 }
 
 pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQuery) -> Result<Vec<Attachment>> {
-    let mut statement = QueryBuilder::<Sqlite>::new("SELECT record FROM attachments WHERE forgotten_at IS NULL");
+    let mut statement = QueryBuilder::<Sqlite>::new(select_attachment!("WHERE forgotten_at IS NULL"));
     if let Some(conversation) = &query.conversation {
         statement.push(" AND conversation = ").push_bind(conversation.to_string());
     }
@@ -88,8 +88,8 @@ pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQue
     if let Some(limit) = query.limit {
         statement.push(" LIMIT ").push_bind(i64::from(limit));
     }
-    let records: Vec<(Json<Attachment>,)> = statement.build_query_as().fetch_all(session.connection().await?).await?;
-    Ok(records.into_iter().map(|(record,)| record.0).collect())
+    let rows: Vec<AttachmentRow> = statement.build_query_as().fetch_all(session.connection().await?).await?;
+    rows.into_iter().map(AttachmentRow::into_attachment).collect()
 }
 
 pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Result<Vec<Part>> {

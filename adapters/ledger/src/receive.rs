@@ -31,7 +31,7 @@ pub(crate) async fn receive(
     let lane = found.lane();
     let now = process.now();
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
-    let is_own = lane.as_ref().is_some_and(|lane| lane.owner() == Some(process.owner));
+    let is_own = lane.as_ref().is_some_and(|lane| lane.holder() == Some(process.owner));
     let free = !is_own && lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
     let mut batch = Batch::default();
     if lane.is_none() {
@@ -53,7 +53,7 @@ pub(crate) async fn receive(
     };
     let handed_over = match stored {
         // Nothing else is known of the turn than its message, so nothing has to be read.
-        Some(stored) if !found.queued && !found.untold => {
+        Some(stored) if !found.queued && !found.has_unreported => {
             session.finish(batch);
             Some(Box::new(QueuedTurn {
                 id: turn,
@@ -84,7 +84,7 @@ pub(crate) async fn receive(
 struct Found {
     /// The turn of the message, if it is known already.
     known: Option<Uuid>,
-    owner: Option<Uuid>,
+    holder: Option<Uuid>,
     /// There is none before the conversation's first message.
     token: Option<i64>,
     expires_at: Option<i64>,
@@ -94,14 +94,14 @@ struct Found {
     unsettled: bool,
     /// Whether a turn of the conversation waits or runs.
     queued: bool,
-    /// Whether something was not delivered and the model hasn't been told of it.
-    untold: bool,
+    /// Whether something was not delivered and it hasn't been reported to the model.
+    has_unreported: bool,
 }
 
 impl Found {
     fn lane(&self) -> Option<LaneRow> {
         let (token, expires_at, voice) = (self.token?, self.expires_at?, self.voice?);
-        Some(LaneRow { owner: self.owner, token, expires_at, voice })
+        Some(LaneRow { holder: self.holder, token, expires_at, voice })
     }
 }
 
@@ -112,11 +112,11 @@ async fn find_conversation(session: &mut Session<'_>, message: &InboundMessage) 
         .add(
             "SELECT (SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
                      WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2) AS known, \
-                 owner, token, expires_at, voice, agent, \
+                 holder, token, expires_at, voice, agent, \
                  EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND settled = 0) AS unsettled, \
                  EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $3 AND state = 'queued') AS queued, \
-                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND told = 0 AND call IS NULL) \
-                     AS untold \
+                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND reported = 0 AND call IS NULL) \
+                     AS has_unreported \
              FROM (SELECT 1) LEFT JOIN lanes ON lanes.conversation = $3",
         )
         .bind(message.conversation.channel().as_str())
@@ -169,7 +169,7 @@ impl Arrival<'_> {
         }
         let id = self.process.new_id();
         batch
-            .add("UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1")
+            .add("UPDATE inbox SET id = $2, message = json_patch($3, '{\"conversation\":null}') WHERE sequence = $1")
             .bind(sequence)
             .bind(id)
             .bind(Json(self.message));
@@ -204,7 +204,10 @@ impl Arrival<'_> {
         };
         let id = self.process.new_id();
         batch
-            .add("INSERT INTO inbox (id, conversation, turn, message, received_at) VALUES ($1, $2, $3, $4, $5)")
+            .add(
+                "INSERT INTO inbox (id, conversation, turn, message, received_at) \
+                 VALUES ($1, $2, $3, json_patch($4, '{\"conversation\":null}'), $5)",
+            )
             .bind(id)
             .bind(&conversation)
             .bind(turn)

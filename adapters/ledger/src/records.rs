@@ -118,7 +118,9 @@ async fn with_details(session: &mut Session<'_>, turns: Vec<TurnRow>) -> Result<
 
     let responses = turns.iter().flat_map(|turn| &turn.response);
     let answered = responses.flat_map(|response| response.attachments.iter().map(|file| file.id));
-    let records = Records::read(session, answered.chain(parts.iter().flat_map(PartRow::files)).collect()).await?;
+    let sent = parts.iter().flat_map(PartRow::files);
+    let received = messages.iter().filter_map(MessageRow::file);
+    let records = Records::read(session, answered.chain(sent).chain(received).collect()).await?;
     let mut parts_of: HashMap<Uuid, Vec<Part>> = HashMap::new();
     for row in parts {
         parts_of.entry(row.turn).or_default().push(row.into_part(&records)?);
@@ -134,7 +136,7 @@ async fn with_details(session: &mut Session<'_>, turns: Vec<TurnRow>) -> Result<
             conversation: rows::conversation(&turn.conversation)?,
             ending: turn.ending.map(|ending| ending.0),
             response: turn.response.map(resolve).transpose()?,
-            messages: rows::messages(messages_of.remove(&turn.id).unwrap_or_default())?,
+            messages: rows::messages(messages_of.remove(&turn.id).unwrap_or_default(), &records)?,
             parts: parts_of.remove(&turn.id).unwrap_or_default(),
         })
     };

@@ -42,7 +42,7 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
         .add(
             "INSERT INTO lanes (conversation, channel, token, last_number, history_after, voice, agent) \
              SELECT $2, $3, token + 1, last_number, history_after, voice, agent FROM lanes WHERE conversation = $1 \
-             ON CONFLICT (conversation) DO UPDATE SET owner = NULL, expires_at = 0, \
+             ON CONFLICT (conversation) DO UPDATE SET holder = NULL, expires_at = 0, \
                  token = MAX(token, excluded.token) + 1, last_number = MAX(last_number, excluded.last_number), \
                  history_after = excluded.history_after, voice = excluded.voice, \
                  agent = excluded.agent",
@@ -51,7 +51,7 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
         .bind(&names.1)
         .bind(to.channel().as_str());
     batch
-        .add("UPDATE lanes SET owner = NULL, expires_at = 0, token = token + 1 WHERE conversation = $1")
+        .add("UPDATE lanes SET holder = NULL, expires_at = 0, token = token + 1 WHERE conversation = $1")
         .bind(&names.0);
 }
 
@@ -87,19 +87,11 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
         .bind("$.message");
 }
 
-/// Records name the conversation besides their rows. What people wrote can't look like such a name: within a text of
-/// JSON every quotation mark has a backslash before it.
 fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
     let names = (from.to_string(), to.to_string());
-    let field = |conversation: &str| format!("\"conversation\":\"{conversation}\"");
-    let fields = (field(&names.0), field(&names.1));
     for sql in [
-        "UPDATE inbox SET conversation = $2, message = replace(message, $3, $4) WHERE conversation = $1",
-        "UPDATE attachments SET conversation = $2, record = replace(record, $3, $4) WHERE conversation = $1",
-    ] {
-        batch.add(sql).bind(&names.0).bind(&names.1).bind(&fields.0).bind(&fields.1);
-    }
-    for sql in [
+        "UPDATE inbox SET conversation = $2 WHERE conversation = $1",
+        "UPDATE attachments SET conversation = $2 WHERE conversation = $1",
         "UPDATE turns SET conversation = $2 WHERE conversation = $1",
         "UPDATE history SET conversation = $2 WHERE conversation = $1",
         "UPDATE parts SET conversation = $2 WHERE conversation = $1",

@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, num::NonZeroU64};
 
 use satchel_domain::{
-    Attachment, AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef,
-    Part, PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
+    AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part,
+    PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
     part::{CallQuestion, Operation},
 };
 use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -115,7 +117,7 @@ pub(crate) async fn part(session: &mut Session<'_>, row: Option<PartRow>) -> Res
 
 #[derive(Debug, sqlx::FromRow)]
 pub(crate) struct LaneRow {
-    pub(crate) owner: Option<Uuid>,
+    pub(crate) holder: Option<Uuid>,
     pub(crate) token: i64,
     pub(crate) expires_at: i64,
     /// Whether every reply is spoken too.
@@ -123,8 +125,8 @@ pub(crate) struct LaneRow {
 }
 
 impl LaneRow {
-    pub(crate) fn owner(&self) -> Option<HolderId> {
-        self.owner.map(HolderId)
+    pub(crate) fn holder(&self) -> Option<HolderId> {
+        self.holder.map(HolderId)
     }
 }
 
@@ -132,12 +134,11 @@ impl LaneRow {
 macro_rules! select_messages {
     ($($rest:expr),+) => {
         concat!(
-            "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, inbox.message, ",
-            "inbox.received_at, inbox_files.state AS file_state, ",
-            "inbox_files.reference, attachments.record, inbox_files.refused, inbox_files.position AS file_position, ",
-            "inbox_files.heard FROM inbox ",
+            "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, ",
+            "json_patch(inbox.message, json_object('conversation', inbox.conversation)) AS message, inbox.received_at, inbox_files.state AS file_state, ",
+            "inbox_files.reference, inbox_files.attachment, inbox_files.refused, inbox_files.position AS file_position, ",
+            "inbox_files.transcription FROM inbox ",
             "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
-            "LEFT JOIN attachments ON attachments.id = inbox_files.attachment ",
             $($rest),+
         )
     };
@@ -155,20 +156,30 @@ pub(crate) struct MessageRow {
     pub(crate) received_at: i64,
     pub(crate) file_state: Option<String>,
     pub(crate) reference: Option<Json<FileReference>>,
-    pub(crate) record: Option<Json<Attachment>>,
+    pub(crate) attachment: Option<Uuid>,
     pub(crate) refused: Option<Json<RefusedFile>>,
     pub(crate) file_position: Option<i64>,
-    pub(crate) heard: Option<Json<Transcription>>,
+    pub(crate) transcription: Option<Json<Transcription>>,
 }
 
-/// Gathers the rows of each message, which follow one another.
-pub(crate) fn messages(rows: Vec<MessageRow>) -> Result<Vec<QueuedMessage>> {
+impl MessageRow {
+    /// The id of its file, once that is stored.
+    pub(crate) fn file(&self) -> Option<AttachmentId> {
+        self.attachment.map(AttachmentId)
+    }
+}
+
+/// Gathers the rows of each message, which follow one another, with the records of their files.
+pub(crate) fn messages(rows: Vec<MessageRow>, records: &Records) -> Result<Vec<QueuedMessage>> {
     let mut messages: Vec<QueuedMessage> = Vec::new();
     for row in rows {
         let file = match row.file_state.as_deref() {
             None => None,
             Some("waiting") => row.reference.map(|reference| InboundFileState::Waiting(reference.0)),
-            Some("stored") => row.record.map(|record| InboundFileState::Stored(record.0)),
+            Some("stored") => {
+                let file = row.file().ok_or(Error::Row { what: "stored file" })?;
+                Some(InboundFileState::Stored(records.resolve(file.into())?))
+            }
             Some("refused") => row.refused.map(|refused| InboundFileState::Refused(refused.0)),
             Some(_) => return Err(Error::Row { what: "file's state" }),
         };
@@ -184,8 +195,8 @@ pub(crate) fn messages(rows: Vec<MessageRow>) -> Result<Vec<QueuedMessage>> {
         }
         let message = messages.last_mut().expect("a message was pushed for the first row");
         message.files.extend(file);
-        if let (Some(position), Some(heard)) = (row.file_position, row.heard) {
-            message.transcriptions.insert(number(position, "place of a file")?, heard.0);
+        if let (Some(position), Some(transcription)) = (row.file_position, row.transcription) {
+            message.transcriptions.insert(number(position, "place of a file")?, transcription.0);
         }
     }
     Ok(messages)
@@ -202,6 +213,11 @@ pub(crate) fn channel(text: String) -> Result<ChannelName> {
 pub(crate) fn attachment_number(value: i64) -> Result<NonZeroU64> {
     let number: Option<NonZeroU64> = u64::try_from(value).ok().and_then(NonZeroU64::new);
     number.ok_or(Error::Row { what: "number of an attachment" })
+}
+
+/// A value that is stored as its word, such as a file's source.
+pub(crate) fn from_text<T: DeserializeOwned>(text: String, what: &'static str) -> Result<T> {
+    serde_json::from_value(Value::String(text)).map_err(|_| Error::Row { what })
 }
 
 pub(crate) fn number<T: TryFrom<i64>>(value: i64, what: &'static str) -> Result<T> {

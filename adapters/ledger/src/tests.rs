@@ -85,7 +85,7 @@ impl Stage {
         let turns = self.ledger.turns(&TurnQuery { conversation, before: None, limit: 100 }).await.unwrap();
         let connection = &mut self.ledger.readers.lend().await.unwrap();
         let lane: Vec<(Vec<u8>, i64)> =
-            sqlx::query_as("SELECT owner, token FROM lanes").fetch_all(&mut **connection).await.unwrap();
+            sqlx::query_as("SELECT holder, token FROM lanes").fetch_all(&mut **connection).await.unwrap();
         format!("{turns:?} {history:?} {lane:?}")
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     batch::{Answers, Batch, Statement},
     error::Result,
     lanes,
-    rows::{self, PartRow, select_messages, select_part},
+    rows::{self, MessageRow, PartRow, select_messages, select_part},
     session::Session,
 };
 
@@ -107,7 +107,7 @@ fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
         batch.add(select_part!("WHERE turn = ", oldest!(), " AND draft = 1 AND settled = 0")).bind(&conversation).id();
     let unreported = batch
         .add(select_part!(
-            "WHERE conversation = $1 AND state = 'failed' AND told = 0 AND call IS NULL \
+            "WHERE conversation = $1 AND state = 'failed' AND reported = 0 AND call IS NULL \
              AND turn_sequence < (SELECT MIN(sequence) FROM turns WHERE conversation = $1 AND state = 'queued') \
              ORDER BY turn_sequence, position"
         ))
@@ -132,12 +132,14 @@ impl TurnStatements {
         let unreported: Vec<PartRow> = answers.all(self.unreported)?;
         let named = journal.iter().flat_map(|(entry,)| entry.files()).map(|file| file.id);
         let sent = draft.iter().chain(&unreported).flat_map(PartRow::files);
-        let records = Records::read(session, named.chain(sent).collect()).await?;
+        let messages: Vec<MessageRow> = answers.all(self.messages)?;
+        let received = messages.iter().filter_map(MessageRow::file);
+        let records = Records::read(session, named.chain(sent).chain(received).collect()).await?;
         let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
         let unreported = unreported.into_iter().map(|row| row.into_part(&records)).collect::<Result<Vec<_>>>()?;
         let turn = QueuedTurn {
             id: TurnId(oldest.id),
-            messages: rows::messages(answers.all(self.messages)?)?,
+            messages: rows::messages(messages, &records)?,
             ready_at: Timestamp(oldest.ready_at),
             has_followers: answers.first_row::<(bool,)>(self.followed)?.is_some_and(|(followed,)| followed),
             journal: journal.collect::<Result<_>>()?,
@@ -185,7 +187,9 @@ pub(crate) async fn list_queued_behind(
     let lane = lanes::read(&mut batch, &lease.conversation);
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
-    rows::messages(answers.all(messages)?)
+    let rows: Vec<MessageRow> = answers.all(messages)?;
+    let records = Records::read(session, rows.iter().filter_map(MessageRow::file).collect()).await?;
+    rows::messages(rows, &records)
 }
 
 fn undelivered(part: Part) -> Option<UndeliveredPart> {

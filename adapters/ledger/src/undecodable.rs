@@ -12,7 +12,7 @@ const MAX_UPDATES: i64 = 1_000;
 /// Keeps an update; `false` when its key was known already.
 pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UndecodableUpdate) -> Result<bool> {
     let kept = sqlx::query(
-        "INSERT INTO unreadable_updates (channel, key, raw, reason, received_at) VALUES ($1, $2, $3, $4, $5) \
+        "INSERT INTO undecodable_updates (channel, key, raw, reason, received_at) VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (channel, key) DO NOTHING",
     )
     .bind(update.channel.as_str())
@@ -26,8 +26,8 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
         return Ok(false);
     }
     let dropped = sqlx::query(
-        "DELETE FROM unreadable_updates WHERE channel = $1 AND sequence <= \
-           (SELECT sequence FROM unreadable_updates WHERE channel = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2)",
+        "DELETE FROM undecodable_updates WHERE channel = $1 AND sequence <= \
+           (SELECT sequence FROM undecodable_updates WHERE channel = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2)",
     )
     .bind(update.channel.as_str())
     .bind(MAX_UPDATES)
@@ -43,7 +43,7 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
 /// Counts them by channel.
 pub(crate) async fn counts(session: &mut Session<'_>) -> Result<Vec<UndecodableCount>> {
     let rows: Vec<(String, i64)> =
-        sqlx::query_as("SELECT channel, COUNT(*) FROM unreadable_updates GROUP BY channel ORDER BY channel")
+        sqlx::query_as("SELECT channel, COUNT(*) FROM undecodable_updates GROUP BY channel ORDER BY channel")
             .fetch_all(session.connection().await?)
             .await?;
     let count = |(channel, updates): (String, i64)| {

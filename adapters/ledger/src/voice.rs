@@ -12,13 +12,13 @@ pub(crate) async fn record_transcription(
     lease: &Lease,
     message: InboxId,
     index: u32,
-    heard: &Transcription,
+    transcription: &Transcription,
 ) -> Result<()> {
     let (sequence, _) = inbox::find(session, lease, message).await?;
-    let recorded = sqlx::query("UPDATE inbox_files SET heard = $3 WHERE message = $1 AND position = $2")
+    let recorded = sqlx::query("UPDATE inbox_files SET transcription = $3 WHERE message = $1 AND position = $2")
         .bind(sequence)
         .bind(i64::from(index))
-        .bind(Json(heard))
+        .bind(Json(transcription))
         .execute(session.connection().await?)
         .await?;
     inbox::require_file(recorded.rows_affected(), message, index)

@@ -72,12 +72,12 @@ impl Turns for SqliteLedger {
         lease: &Lease,
         message: InboxId,
         index: u32,
-        heard: &Transcription,
+        transcription: &Transcription,
     ) -> Result<(), LedgerError> {
-        let (lease, heard) = (lease.clone(), heard.clone());
+        let (lease, transcription) = (lease.clone(), transcription.clone());
         self.writer
             .write("recording a transcription", move |s| {
-                Box::pin(async move { voice::record_transcription(s, &lease, message, index, &heard).await })
+                Box::pin(async move { voice::record_transcription(s, &lease, message, index, &transcription).await })
             })
             .await
     }

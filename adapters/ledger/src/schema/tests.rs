@@ -1,12 +1,21 @@
 //! A database of the version before: converted at the first start, with a copy that stays as it was.
 
-use std::{os::unix::fs::PermissionsExt, sync::Arc};
+use std::{
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
 use satchel_domain::{
-    ChannelName, ConversationId, MessageRef, PartContent, PartState, Timestamp, TurnId, part::Operation,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, MediaInfo, MessageRef,
+    NewAttachment, PartContent, PartState, Sha256, StoredBlob, Timestamp, TurnId, part::Operation,
 };
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::ledger::{Archive, Leases, Outbox};
+use satchel_ports::ledger::{
+    Archive, AttachmentKey, AttachmentQuery, InboundFileState, Leases, Outbox, OutboxQuery, Pairings, Transcription,
+    TurnQuery, Turns,
+};
 use sqlx::{Connection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -19,6 +28,13 @@ const BEFORE_QUESTIONS: i64 = 10;
 
 /// The version before the messages in which replies grow became drafts.
 const BEFORE_DRAFTS: i64 = 11;
+
+/// The version before the record of a file became columns, and what a real data directory of it held.
+const BEFORE_FILE_COLUMNS: i64 = 12;
+const REAL_ROWS: &str = include_str!("version-12.sql");
+
+/// Tells a process of a test, which is killed, what data directory to open.
+const DIRECTORY_TO_OPEN: &str = "SATCHEL_TEST_DIRECTORY_TO_OPEN";
 
 const TURN: Uuid = Uuid::from_u128(1);
 
@@ -109,6 +125,133 @@ async fn previous_streams_become_drafts() {
     let parts = ledger.turn(TurnId(Uuid::from_u128(3))).await.unwrap().unwrap().parts;
     let deletion = Operation::Delete { message: MessageRef("42".to_owned()) };
     assert_eq!(parts.iter().map(|part| &part.operation).collect::<Vec<_>>(), [&deletion]);
+}
+
+#[tokio::test]
+async fn previous_files_turns_and_people_are_read() {
+    let directory = older_directory(BEFORE_FILE_COLUMNS, REAL_ROWS).await;
+    let ledger = open(directory.path()).await;
+    let main: ConversationId = "console:main".parse().unwrap();
+    let files = ledger
+        .attachments(&AttachmentQuery { conversation: Some(main.clone()), ..AttachmentQuery::default() })
+        .await
+        .unwrap();
+    let facts = |file: &Attachment| (file.number.get(), file.filename.to_string(), file.bytes, file.source);
+    assert_eq!(
+        files.iter().map(facts).collect::<Vec<_>>(),
+        [(2, "list.txt".to_owned(), 14, AttachmentSource::Tool), (1, "a.txt".to_owned(), 10, AttachmentSource::User)]
+    );
+    let first = &files[1];
+    assert_eq!(first.sha256.to_string(), "f3877e8a3d98f809d9f844060fbea2864a4b66980a22ff22297014d0c168db2e");
+    assert_eq!(
+        (first.mime.as_str(), first.created_at, &first.conversation),
+        ("text/plain", Timestamp(1_795_818_120_653), &main)
+    );
+    let forgotten = ledger.attachment(&main, AttachmentKey::Number(3)).await.unwrap().unwrap();
+    assert!(forgotten.is_forgotten());
+
+    let turns = ledger.turns(&TurnQuery { conversation: main.clone(), before: None, limit: 100 }).await.unwrap();
+    assert_eq!(turns.len(), 6);
+    assert_eq!(turns[0].response.as_ref().unwrap().attachments, std::slice::from_ref(first));
+    assert_eq!(turns[0].parts[1].operation.files()[0].attachment, *first);
+    assert_eq!(turns[0].messages[0].files, [InboundFileState::Stored(first.clone())]);
+    assert_eq!(turns[0].messages[0].message.conversation, main, "which is in its row alone");
+    assert_eq!(ledger.history(&main, 100).await.unwrap().len(), 13);
+    assert_eq!(ledger.list_people().await.unwrap()[0].approved_by, "console:owner");
+    assert_eq!(ledger.count_undecodable().await.unwrap()[0].updates, 1);
+}
+
+/// A turn that has asked a person, a message behind it, and a part that was under way, as their process left them.
+#[tokio::test]
+async fn previous_work_goes_on() {
+    let directory = older_directory(BEFORE_FILE_COLUMNS, REAL_ROWS).await;
+    let ledger = open(directory.path()).await;
+    let channels = [ChannelName::new("console").unwrap()];
+    let mut claimed = Vec::new();
+    while let Some(lane) = ledger.claim_lane(&channels).await.unwrap() {
+        claimed.push(lane);
+    }
+    claimed.sort_by_key(|lane| lane.lease.conversation.to_string());
+    let [asks, main] = claimed.as_slice() else { panic!("{claimed:?}") };
+
+    let turn = asks.turn.as_ref().unwrap();
+    assert_eq!((turn.messages[0].message.text.as_str(), turn.journal.len()), ("make a file secret.txt: x", 1));
+    let parts = ledger.parts(&OutboxQuery::default()).await.unwrap();
+    let open_part = parts.iter().find(|part| part.question.is_some()).unwrap();
+    assert!(matches!(open_part.state, PartState::Open { .. }), "{:?}", open_part.state);
+    let behind = ledger.list_queued_behind(&asks.lease, turn.id).await.unwrap();
+    assert_eq!(behind[0].message.conversation, asks.lease.conversation);
+    assert_eq!(behind[0].transcriptions[&0], Transcription::Text("and then".to_owned()));
+
+    let under_way = ledger.next_part(&main.lease).await.unwrap().unwrap();
+    assert_eq!((under_way.state.clone(), under_way.attempts), (PartState::Sending, 1));
+    let blob = StoredBlob { sha256: Sha256([7; 32]), bytes: 3, mime: "text/plain".into(), media: MediaInfo::default() };
+    let name = Filename::from_untrusted("new.txt");
+    let file = NewAttachment::new(AttachmentId(Uuid::from_u128(9)), AttachmentSource::Tool, name, blob, Timestamp(5));
+    let stored = ledger.register_files(turn.id, &[file]).await.unwrap();
+    assert_eq!(stored[0].number.get(), 1, "numbers count by conversation");
+}
+
+/// Killed at many moments, the database is always either as it was or converted, and the copy is whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_conversion_loses_nothing() {
+    if let Ok(directory) = std::env::var(DIRECTORY_TO_OPEN) {
+        // The process that is killed.
+        drop(open(Path::new(&directory)).await);
+        return std::future::pending().await;
+    }
+    let directory = older_directory(BEFORE_FILE_COLUMNS, REAL_ROWS).await;
+    let path = directory.path().join("satchel.db");
+    let mut connection = connect(&path).await;
+    // Long enough a conversion to be killed in.
+    sqlx::raw_sql(
+        "WITH RECURSIVE counted (n) AS (VALUES (100) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
+         INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes)
+         SELECT randomblob(16), conversation, counted.n, turn, sha256, record, bytes FROM attachments, counted
+         WHERE number = 1",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    connection.close().await.unwrap();
+    let copy = directory.path().join("satchel.db.version-12");
+    let mut unconverted = 0;
+    for delay in (0..10).map(|step| Duration::from_millis(step * 12)) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "schema::tests::killed_conversion_loses_nothing"])
+            .env(DIRECTORY_TO_OPEN, directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !copy.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it made a copy");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(delay).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut found = connect(&path).await;
+        let sound: String = sqlx::query_scalar("PRAGMA quick_check").fetch_one(&mut found).await.unwrap();
+        assert_eq!(sound, "ok");
+        match version(&mut found).await.unwrap() {
+            BEFORE_FILE_COLUMNS => unconverted += 1,
+            converted => assert_eq!(converted, newest_version()),
+        }
+        let files: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM attachments").fetch_one(&mut found).await.unwrap();
+        assert_eq!(files, 29_904);
+        found.close().await.unwrap();
+        let mut old = connect(&copy).await;
+        assert_eq!(version(&mut old).await.unwrap(), BEFORE_FILE_COLUMNS);
+        old.close().await.unwrap();
+        if unconverted > 0 {
+            fs::remove_file(&copy).unwrap();
+        }
+    }
+    assert!(unconverted > 0, "none was killed in the midst of it");
+    let ledger = open(directory.path()).await;
+    let main: ConversationId = "console:main".parse().unwrap();
+    let last = ledger.attachment(&main, AttachmentKey::Number(30_000)).await.unwrap().unwrap();
+    assert_eq!(last.filename.as_str(), "a.txt");
 }
 
 #[tokio::test]

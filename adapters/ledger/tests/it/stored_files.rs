@@ -131,7 +131,7 @@ async fn record_of_a_file_stands_in_one_table() {
         assert_eq!(stage.tables_with(trace).await, ["attachments", "journal"], "{trace}");
     }
     let id = file.id.to_string();
-    assert_eq!(stage.tables_with(&id).await, ["attachments", "history", "journal", "parts", "turns"]);
+    assert_eq!(stage.tables_with(&id).await, ["history", "journal", "parts", "turns"]);
     assert_eq!(stage.tables_with(DESCRIPTION).await, ["history", "parts", "turns"], "where it differs from the record");
 }
 
@@ -146,7 +146,7 @@ async fn forgotten_file_leaves_its_id_alone() {
         assert_eq!(stage.tables_with(trace).await, [""; 0], "{trace}");
     }
     let id = file.id.to_string();
-    assert_eq!(stage.tables_with(&id).await, ["attachments", "history", "journal", "parts", "turns"]);
+    assert_eq!(stage.tables_with(&id).await, ["history", "journal", "parts", "turns"]);
 }
 
 /// Rows of earlier versions hold a copy of the record.
