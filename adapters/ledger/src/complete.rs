@@ -1,6 +1,9 @@
 //! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
-use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId};
+use satchel_domain::{
+    AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId,
+    delivery::finish_draft,
+};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
@@ -8,7 +11,6 @@ use crate::{
     attachments::Records,
     audit,
     batch::Batch,
-    drafts,
     error::Result,
     journal::{TurnProgress, read_progress},
     lanes, parts,
@@ -195,7 +197,8 @@ fn write_parts(
         });
     }
     if let Some(draft) = &draft {
-        drafts::finish(batch, draft, &mut parts, next_position, now);
+        batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
+        finish_draft(draft, &mut parts, next_position, now);
     }
     let mut begun = None;
     // What is in doubt is not begun, and nothing behind it.

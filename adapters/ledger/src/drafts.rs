@@ -1,6 +1,6 @@
 //! Drafts: the messages in which the replies of running turns grow. Their text is nowhere but on the platform.
 
-use satchel_domain::{MessageRef, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::Operation};
+use satchel_domain::{MessageRef, Part, PartContent, PartId, TurnId};
 use satchel_ports::ledger::Lease;
 
 use crate::{
@@ -56,38 +56,4 @@ pub(crate) async fn read(session: &mut Session<'_>, turn: TurnId) -> Result<Opti
     let draft = batch.add(select_part!("WHERE turn = $1 AND draft = 1 AND settled = 0")).bind(turn.0).id();
     let draft = session.run(batch).await?.first_row(draft)?;
     rows::part(session, draft).await
-}
-
-/// Puts the first part of a reply that is to be sent in the place of its draft, if it is a text. Otherwise nothing is
-/// written over a message that stands, and it is deleted before.
-///
-/// A message that is known is edited. One that may have arrived and has no id stays in doubt. One that surely did not
-/// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is
-/// gone.
-pub(crate) fn finish(batch: &mut Batch, draft: &Part, parts: &mut Vec<Part>, position: u32, now: Timestamp) {
-    batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
-    let first = parts.iter_mut().find(|part| part.state == PartState::Pending);
-    match (&draft.state, first.filter(|part| part.is_text())) {
-        (PartState::Open { message }, Some(text)) => {
-            *text = continue_as(text.clone(), draft).into_edit_of(message.clone());
-        }
-        (PartState::Open { message }, None) => {
-            parts.iter_mut().for_each(|part| part.position += 1);
-            let operation = Operation::Delete { message: message.clone() };
-            let state = PartState::Pending;
-            parts.insert(0, Part { operation, state, position, created_at: now, ..draft.clone() });
-        }
-        (PartState::Sending | PartState::InDoubt { .. }, Some(text)) => {
-            let mut doubtful = draft.clone();
-            doubtful.interrupt(now);
-            *text = Part { state: doubtful.state, ..continue_as(text.clone(), draft) };
-        }
-        _ => {}
-    }
-}
-
-/// A part of which the draft was the first attempt.
-fn continue_as(part: Part, draft: &Part) -> Part {
-    let (attempts, first_attempt_at) = (draft.attempts, draft.first_attempt_at);
-    Part { id: draft.id, attempts, first_attempt_at, streamed: true, ..part }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    draft::{Draft, DraftCall, DraftStep},
+    draft::{Draft, DraftCall, DraftStep, finish_draft},
     machine::{
         Attempt, Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryPlan, ReplanOutcome,
         SearchResult,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{DeliveryRules, Refusal, SendError};
-use crate::{MessageRef, Part, PartState, Timestamp, capabilities::Idempotency};
+use crate::{MessageRef, Part, PartState, Timestamp, capabilities::Idempotency, part::Operation};
 
 /// What is to be done with a draft now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +171,39 @@ impl Draft {
         let first_attempt_at = self.part.first_attempt_at;
         idempotency.covers(first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first)))
     }
+}
+
+/// Ends a draft with its turn, of which `parts` are the first that is to be sent and those around it, from `position` on.
+///
+/// The first one takes the place of the draft if it is a text. Otherwise nothing is written over a message that stands,
+/// and it is deleted before. A message that is known is edited. One that may have arrived and has no id stays in doubt. One
+/// that certainly did not arrive, or is gone, is as if it had never been begun: under its key a platform might answer with
+/// the one that is gone.
+pub fn finish_draft(draft: &Part, parts: &mut Vec<Part>, position: u32, now: Timestamp) {
+    let first = parts.iter_mut().find(|part| part.state == PartState::Pending);
+    match (&draft.state, first.filter(|part| part.is_text())) {
+        (PartState::Open { message }, Some(text)) => {
+            *text = continue_as(text.clone(), draft).into_edit_of(message.clone());
+        }
+        (PartState::Open { message }, None) => {
+            parts.iter_mut().for_each(|part| part.position += 1);
+            let operation = Operation::Delete { message: message.clone() };
+            let state = PartState::Pending;
+            parts.insert(0, Part { operation, state, position, created_at: now, ..draft.clone() });
+        }
+        (PartState::Sending | PartState::InDoubt { .. }, Some(text)) => {
+            let mut doubtful = draft.clone();
+            doubtful.interrupt(now);
+            *text = Part { state: doubtful.state, ..continue_as(text.clone(), draft) };
+        }
+        _ => {}
+    }
+}
+
+/// Makes a part of which the draft was the first attempt.
+fn continue_as(part: Part, draft: &Part) -> Part {
+    let (attempts, first_attempt_at) = (draft.attempts, draft.first_attempt_at);
+    Part { id: draft.id, attempts, first_attempt_at, streamed: true, ..part }
 }
 
 #[cfg(test)]

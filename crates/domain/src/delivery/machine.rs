@@ -255,9 +255,9 @@ impl Delivery {
         match (attempt, answer) {
             (Attempt::RetryText, Ok(messages)) => return self.complete(messages, now),
             (Attempt::Retry, Ok(messages)) if self.is_possibly_partial() => return self.complete(messages, now),
-            // A labelled send goes under the same key.
+            // A labelled send goes under the same key, which the platform may remember for longer than it says.
             (Attempt::Plain, Ok(messages))
-                if !messages.is_empty() && self.is_possibly_partial() && self.is_key_remembered(now) =>
+                if !messages.is_empty() && self.is_possibly_partial() && self.goes_under_key() =>
             {
                 return self.complete(messages, now);
             }
@@ -387,7 +387,12 @@ impl Delivery {
         is_allowed && self.text_only.is_some() && self.is_key_remembered(now)
     }
 
-    /// Whether a new message would go under a key that the platform still remembers, and so might return an older one.
+    /// Whether a send might return an older message.
+    fn goes_under_key(&self) -> bool {
+        self.part.target().is_none() && self.idempotency != Idempotency::None
+    }
+
+    /// Whether a new message would go under a key that the platform certainly still remembers.
     fn is_key_remembered(&self, now: Timestamp) -> bool {
         let first_attempt_at = self.part.first_attempt_at;
         let elapsed = first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));

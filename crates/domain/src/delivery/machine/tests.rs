@@ -1,5 +1,7 @@
 //! The machine against a simulated platform that knows what arrived, with a death between any two steps.
 
+mod drafts;
+
 use super::*;
 use crate::{
     CallId,
@@ -14,8 +16,9 @@ use crate::{
 /// How many random sequences are tried.
 const SEQUENCES: u64 = 20_000;
 
-/// How long a key is remembered.
+/// How long a channel says that a key is remembered, and how long it is: a call takes its time.
 const KEY_WINDOW: Duration = Duration::from_secs(10);
+const KEY_MEMORY: Duration = Duration::from_secs(11);
 
 const TWICE: &str = "it arrived twice without a label";
 const TOO_OFTEN: &str = "it arrived more than three times with a label";
@@ -30,7 +33,7 @@ const UNCLOSED: &str = "a question is reported as closed and keeps its buttons";
 const NEVER_SETTLED: &str = "it never settles";
 
 /// A mistake between the machine and the simulation, with the promise that it breaks.
-const MISTAKES: [(Mistake, &str); 13] = [
+const MISTAKES: [(Mistake, &str); 15] = [
     (Mistake::SaveIsSkipped, UNCOMMITTED),
     (Mistake::RestartForgetsDoubt, TWICE),
     (Mistake::LabelIsMissing, TWICE),
@@ -44,6 +47,8 @@ const MISTAKES: [(Mistake, &str); 13] = [
     (Mistake::OtherMessageIsRecorded, OTHER_MESSAGE),
     (Mistake::OpenQuestionIsSettled, UNCLOSED),
     (Mistake::ClosingIsOverwritten, NEVER_SETTLED),
+    (Mistake::DoubtfulDraftIsForgotten, TWICE),
+    (Mistake::GoneDraftKeepsItsKey, LOST),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,10 @@ enum Mistake {
     OpenQuestionIsSettled,
     /// A question that was closed while it was under way is stored as open.
     ClosingIsOverwritten,
+    /// At the end of its turn a draft that may have arrived counts as one that did not.
+    DoubtfulDraftIsForgotten,
+    /// A draft whose message is gone is sent again under its key.
+    GoneDraftKeepsItsKey,
 }
 
 /// Numbers that follow from a seed (`SplitMix64`).
@@ -99,8 +108,6 @@ impl Chance {
 /// A message in the chat.
 struct Arrival {
     id: MessageRef,
-    key: u64,
-    at: Timestamp,
     labelled: bool,
     /// Whether it shows the whole part, not the beginning that was streamed.
     whole: bool,
@@ -118,6 +125,10 @@ struct World {
     /// The part as the ledger holds it.
     stored: Part,
     arrivals: Vec<Arrival>,
+    /// What was sent under which key, and when.
+    keys: Vec<(MessageRef, u64, Timestamp)>,
+    /// The key of the part.
+    key: u64,
     /// Whether a call may be under way whose answer isn't stored.
     in_flight: bool,
     /// Whether an attempt has left a doubt, by its answer or by a death, that no search has ended since.
@@ -147,6 +158,8 @@ impl World {
             now: Timestamp(0),
             stored: pending(),
             arrivals: Vec::new(),
+            keys: Vec::new(),
+            key: 1,
             in_flight: false,
             doubted: false,
             is_absent: false,
@@ -156,38 +169,24 @@ impl World {
             chance,
         };
         match world.chance.below(5) {
-            0 => world.stream_before(),
-            1 => world.show_before(),
+            0 | 1 => world.grow_draft(),
             2 => world.stored.question = Some(question(&world.stored)),
             _ => {}
         }
         world
     }
 
-    /// The part is the end of a streamed reply, whose message may have arrived and isn't known.
-    fn stream_before(&mut self) {
-        let state = PartState::InDoubt { until: self.now, reason: "interrupted".to_owned() };
-        let first_attempt_at = Some(self.now);
-        self.stored = Part { state, streamed: true, attempts: 1, first_attempt_at, ..pending() };
-        self.doubted = true;
-        if self.chance.one_in(2) {
-            self.arrive(1, false, false);
-        }
-    }
-
-    /// The part is the end of a streamed reply, whose message is known.
-    fn show_before(&mut self) {
-        self.arrive(1, false, false);
-        self.stored = Part { streamed: true, ..pending() }.into_edit_of(self.arrivals[0].id.clone());
+    fn is_gone(&self, message: &MessageRef) -> bool {
+        self.arrivals.iter().all(|arrival| arrival.id != *message)
     }
 
     fn is_open(&self) -> bool {
         matches!(self.stored.state, PartState::Open { .. })
     }
 
-    fn arrive(&mut self, key: u64, labelled: bool, whole: bool) -> MessageRef {
-        let id = MessageRef(format!("m{}", self.arrivals.len()));
-        self.arrivals.push(Arrival { id: id.clone(), key, at: self.now, labelled, whole, edited: false });
+    fn arrive(&mut self, labelled: bool, whole: bool) -> MessageRef {
+        let id = MessageRef(format!("m{}", self.keys.len()));
+        self.arrivals.push(Arrival { id: id.clone(), labelled, whole, edited: false });
         id
     }
 
@@ -213,6 +212,9 @@ impl World {
     /// The platform's side of a call: whether it takes effect and whether its answer comes back are two things.
     fn call(&mut self, part: &Part, attempt: Attempt) -> Result<Vec<MessageRef>, SendError> {
         let reason = || "scripted".to_owned();
+        if part.target().is_some_and(|message| self.is_gone(message)) {
+            return Err(SendError::Refused { refusal: Refusal::TargetGone, reason: reason() });
+        }
         match self.chance.below(10) {
             0..3 => Ok(vec![self.take_effect(part, attempt)]),
             3 | 4 => {
@@ -238,14 +240,23 @@ impl World {
             return target.clone();
         }
         let changes_key = attempt == Attempt::Retry && self.makes(Mistake::KeyChanges);
-        let key = if changes_key { self.chance.next() } else { 1 };
+        let key = if changes_key { self.chance.next() } else { self.key };
+        self.arrive_by_key(key, part.labelled && !self.makes(Mistake::LabelIsMissing), true)
+    }
+
+    /// A new message, unless the platform remembers one under its key, which may be gone.
+    fn arrive_by_key(&mut self, key: u64, labelled: bool, whole: bool) -> MessageRef {
         let (now, is_keyed) = (self.now, self.capabilities.idempotency != Idempotency::None);
-        let is_remembered = |arrival: &&Arrival| {
-            is_keyed && arrival.key == key && now.saturating_duration_since(arrival.at) < KEY_WINDOW
+        let is_remembered = |(_, remembered, at): &&(MessageRef, u64, Timestamp)| {
+            is_keyed && *remembered == key && now.saturating_duration_since(*at) < KEY_MEMORY
         };
-        match self.arrivals.iter().find(is_remembered) {
-            Some(known) => known.id.clone(),
-            None => self.arrive(key, part.labelled && !self.makes(Mistake::LabelIsMissing), true),
+        match self.keys.iter().find(is_remembered) {
+            Some((message, ..)) => message.clone(),
+            None => {
+                let message = self.arrive(labelled, whole);
+                self.keys.push((message.clone(), key, now));
+                message
+            }
         }
     }
 
@@ -314,8 +325,9 @@ impl World {
                 false => Ok(()),
             }),
             DeliveryAction::Search => DeliveryEvent::SearchEnded(self.search()),
-            DeliveryAction::Replan(_, failure) => {
+            DeliveryAction::Replan(refusal, failure) => {
                 let outcome = match self.chance.below(3) {
+                    _ if refusal == Refusal::TargetGone => ReplanOutcome::SendNew,
                     0 => ReplanOutcome::SendNew,
                     1 => ReplanOutcome::Children(vec![PlannedPart::new(PartContent::from_text("simpler"))]),
                     _ => ReplanOutcome::GiveUp(failure.clone()),
