@@ -41,7 +41,7 @@ struct Lane {
     /// Until when nobody else can have the lane; `None` once it was given back.
     until: Option<Instant>,
     history: Option<History>,
-    /// Whether the turn that is worked on streams or asks, or the one before has found something under way.
+    /// Whether the turn that is worked on has a draft or asks, or the one before has found something under way.
     crowded: bool,
     /// The part that is being sent, where nothing was to be done behind it when it was begun.
     last: Option<PartId>,
@@ -140,7 +140,7 @@ impl Held {
         }
     }
 
-    /// The turn that is worked on streams, or asks a person.
+    /// The turn that is worked on has a draft, or asks a person.
     pub(crate) fn crowd(&self, lease: &Lease) {
         if let Some(lane) = self.lanes().of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
             lane.crowded = true;

@@ -131,12 +131,13 @@ pub(crate) fn is_busy(answers: &Answers, busy: Statement) -> Result<bool> {
     Ok(answers.first_row::<(bool,)>(busy)?.is_some_and(|(busy,)| busy))
 }
 
-/// Adds the question for the lane's oldest unsettled part that is to be delivered: a [`PartRow`].
+/// Adds the question for the lane's next part that is to be delivered, a [`PartRow`]: the one under way, or the oldest. A
+/// question that is closed stands before a later turn's part that was started meanwhile.
 pub(crate) fn read_first_unsettled(batch: &mut Batch, conversation: &ConversationId) -> Statement {
     batch
         .add(select_part!(
             "WHERE conversation = $1 AND settled = 0 AND draft = 0 AND state <> 'open' \
-             ORDER BY turn_sequence, position LIMIT 1"
+             ORDER BY state = 'pending', turn_sequence, position LIMIT 1"
         ))
         .bind(conversation.to_string())
         .id()

@@ -92,8 +92,9 @@ pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQue
     rows.into_iter().map(AttachmentRow::into_attachment).collect()
 }
 
+/// Reads parts of the outbox. A draft is one of them once it stands.
 pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Result<Vec<Part>> {
-    let mut statement = QueryBuilder::<Sqlite>::new(select_part!("WHERE TRUE"));
+    let mut statement = QueryBuilder::<Sqlite>::new(select_part!("WHERE (draft = 0 OR state = 'open')"));
     if let Some(conversation) = &query.conversation {
         statement.push(" AND conversation = ").push_bind(conversation.to_string());
     }

@@ -115,7 +115,8 @@ async fn find_conversation(session: &mut Session<'_>, message: &InboundMessage) 
                  holder, token, expires_at, voice, agent, \
                  EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND settled = 0) AS unsettled, \
                  EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $3 AND state = 'queued') AS queued, \
-                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND reported = 0 AND call IS NULL) \
+                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND reported = 0 AND call IS NULL \
+                     AND kind <> 'delete') \
                      AS has_unreported \
              FROM (SELECT 1) LEFT JOIN lanes ON lanes.conversation = $3",
         )

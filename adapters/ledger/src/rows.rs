@@ -9,7 +9,7 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -135,7 +135,7 @@ macro_rules! select_messages {
     ($($rest:expr),+) => {
         concat!(
             "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, ",
-            "json_patch(inbox.message, json_object('conversation', inbox.conversation)) AS message, inbox.received_at, inbox_files.state AS file_state, ",
+            "inbox.conversation, inbox.message, inbox.received_at, inbox_files.state AS file_state, ",
             "inbox_files.reference, inbox_files.attachment, inbox_files.refused, inbox_files.position AS file_position, ",
             "inbox_files.transcription FROM inbox ",
             "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
@@ -152,7 +152,9 @@ pub(crate) struct MessageRow {
     pub(crate) turn: Uuid,
     /// The turn that consumed it, or will.
     pub(crate) answered_in: Uuid,
-    pub(crate) message: Json<InboundMessage>,
+    pub(crate) conversation: String,
+    /// All of it but the conversation.
+    pub(crate) message: Json<Map<String, Value>>,
     pub(crate) received_at: i64,
     pub(crate) file_state: Option<String>,
     pub(crate) reference: Option<Json<FileReference>>,
@@ -187,7 +189,7 @@ pub(crate) fn messages(rows: Vec<MessageRow>, records: &Records) -> Result<Vec<Q
             messages.push(QueuedMessage {
                 id: InboxId(row.id),
                 turn: TurnId(row.turn),
-                message: row.message.0,
+                message: inbound_message(row.message.0, row.conversation)?,
                 files: Vec::new(),
                 transcriptions: BTreeMap::new(),
                 received_at: Timestamp(row.received_at),
@@ -200,6 +202,11 @@ pub(crate) fn messages(rows: Vec<MessageRow>, records: &Records) -> Result<Vec<Q
         }
     }
     Ok(messages)
+}
+
+fn inbound_message(mut fields: Map<String, Value>, conversation: String) -> Result<InboundMessage> {
+    fields.insert("conversation".to_owned(), conversation.into());
+    serde_json::from_value(fields.into()).map_err(|_| Error::Row { what: "message" })
 }
 
 pub(crate) fn conversation(text: &str) -> Result<ConversationId> {

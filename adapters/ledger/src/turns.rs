@@ -107,7 +107,7 @@ fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
         batch.add(select_part!("WHERE turn = ", oldest!(), " AND draft = 1 AND settled = 0")).bind(&conversation).id();
     let unreported = batch
         .add(select_part!(
-            "WHERE conversation = $1 AND state = 'failed' AND reported = 0 AND call IS NULL \
+            "WHERE conversation = $1 AND state = 'failed' AND reported = 0 AND call IS NULL AND kind <> 'delete' \
              AND turn_sequence < (SELECT MIN(sequence) FROM turns WHERE conversation = $1 AND state = 'queued') \
              ORDER BY turn_sequence, position"
         ))

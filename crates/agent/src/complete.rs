@@ -1,7 +1,7 @@
 //! Completes a turn: plans its response for the channel and commits both in one transaction.
 
 use satchel_domain::{
-    Button, Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
+    Button, Ending, InboxId, MessageRef, OutgoingResponse, PartContent, PartId, RefusedFile, TurnId,
     filename::to_inline_code,
     markdown::append_paragraph,
     part::{Plan, PlannedPart},
@@ -38,15 +38,11 @@ pub struct TurnResult {
     pub changes: Vec<FileChange>,
 }
 
-/// Plans and commits a turn's result and publishes it on the bus. Returns the first part, if it was started.
+/// Plans and commits a turn's result, has its parts delivered, and publishes it on the bus.
 ///
 /// # Errors
 /// When the commit failed. Then nothing is stored, and the turn can be replayed from its journal.
-pub async fn complete_turn(
-    services: &AgentServices,
-    lane: &LaneHandle,
-    result: TurnResult,
-) -> Result<Option<Part>, LedgerError> {
+pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: TurnResult) -> Result<(), LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let response = append_refused_files(result.response, &result.refused);
     let planned_at = services.clock.now();
@@ -66,7 +62,9 @@ pub async fn complete_turn(
         reply_to: result.reply_to,
         changes: result.changes,
     };
-    let first_part = retry_until_stored(&lane.stop, || services.turns.complete_turn(&lane.lease, &completed)).await?;
+    let before = lane.delivery.mark();
+    let started = retry_until_stored(&lane.stop, || services.turns.complete_turn(&lane.lease, &completed)).await?;
+    lane.delivery.planned(started, before);
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
         chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
@@ -85,7 +83,7 @@ pub async fn complete_turn(
     }
     publish(services, BusEvent::TurnCompleted { conversation, turn, ending: ending.as_str().to_owned(), response })
         .await;
-    Ok(first_part)
+    Ok(())
 }
 
 /// Attaches the buttons to the plan's last text. A text with files keeps its files and gets no buttons.
@@ -218,7 +216,7 @@ mod tests {
             changes: Vec::new(),
         };
         let response = result.response.clone();
-        assert_eq!(complete_turn(&services, &lane, result).await.unwrap(), None);
+        complete_turn(&services, &lane, result).await.unwrap();
         let conversation = lane.lease.conversation;
         let turn = TurnId(Uuid::from_u128(1));
         let binary = BusEvent::ResponseBinary {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use satchel_domain::{
-    CallId, Ending, InboxId, OutgoingResponse, Part, Sender, TaskRequest, ToolCall,
+    CallId, Ending, InboxId, OutgoingResponse, Sender, TaskRequest, ToolCall,
     fold::{EMPTY_RESPONSE_TEXT, fold, with_earlier_files, with_voice_reply},
 };
 use satchel_ports::{
@@ -69,8 +69,8 @@ pub(crate) struct Opening {
     pub(crate) task: Option<String>,
 }
 
-/// Runs a turn whose files are all stored or refused, commits it, and returns its first part if that was started. With
-/// `task`, it runs that in place of a conversation.
+/// Runs a turn whose files are all stored or refused, and commits it. With `task`, it runs that in place of a
+/// conversation.
 ///
 /// When the lane is drained, the turn stays in the ledger and continues from there. The same holds when the future is
 /// dropped, but then an edit or a commit in flight is cut off and in doubt.
@@ -82,7 +82,7 @@ pub async fn run_turn(
     lane: &LaneHandle,
     turn: QueuedTurn,
     task: Option<&TaskRequest>,
-) -> Result<Option<Part>, LedgerError> {
+) -> Result<(), LedgerError> {
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
@@ -116,11 +116,11 @@ pub async fn run_turn(
     };
     cancel.cancel();
     if let Err(error @ LedgerError::LeaseLost(_)) = loop_result {
-        // The new holder of the lane edits its messages now; our edit in flight is cut off.
+        // The new holder of the lane edits its messages now.
         return Err(error);
     }
     deltas.finish().await;
-    let Some(loop_end) = loop_result? else { return Ok(None) };
+    let Some(loop_end) = loop_result? else { return Ok(()) };
     if loop_end.ending != Ending::Done && rounds.first_interrupted().is_some() {
         rounds.adopt_interrupted_files(retry_until_stored(&lane.stop, || list_turn_files(services, turn.id)).await?);
     }
@@ -429,7 +429,7 @@ async fn complete_immediate_replies(
             changes: Vec::new(),
         };
         match complete_turn(services, lane, result).await {
-            Ok(started) => lane.delivery.planned(started),
+            Ok(()) => {}
             Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
             // It stays queued and is answered later.
             Err(error) => {

@@ -75,8 +75,7 @@ pub enum FailureReason {
     NotNeeded,
 }
 
-/// The state of a part. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`, beside a reply that is
-/// still being streamed.
+/// The state of a part. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`, beside a draft.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum PartState {
@@ -98,7 +97,8 @@ pub enum PartState {
         /// What left it in doubt.
         reason: String,
     },
-    /// It is a question, which stands as this message until it is closed. Parts behind it don't wait for it.
+    /// It stands as this message, which is edited or deleted later: a question until it is closed, or a draft until its turn
+    /// ends. Parts behind it don't wait for it.
     Open {
         /// The platform's id.
         message: MessageRef,

@@ -2,7 +2,7 @@
 //!
 //! What is done next is decided by [`satchel_domain::delivery`]; the driver does it, and writes down each step before
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
-//! sent, or in doubt. Nothing else calls [`Channel::send`], [`Channel::edit`] or [`Channel::delete`].
+//! sent, or in doubt. Nothing else sends or edits; what arrives late a second time is looked for, and deleted, beside it.
 
 mod doubt;
 mod draft;
@@ -12,17 +12,17 @@ mod reply_anchor;
 mod report;
 mod voice;
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
-use satchel_domain::{Part, PartId, PartState, delivery::DeliveryRules};
+use satchel_domain::{Part, PartState, delivery::DeliveryRules};
 use satchel_ports::{Archive, Blobs, Channel, Clock, EventBus, FileLinks, Lease, LedgerError, Outbox, Speech};
 use tokio_util::sync::CancellationToken;
 
-pub use self::handle::{DeliveryHandle, DeliveryRequests, DraftHandle};
+pub use self::handle::{DeliveryHandle, DeliveryMark, DeliveryRequests, DraftHandle};
 use self::{
     draft::DraftDelivery,
     handle::DeliveryRequest,
-    part::{deliver_part, next_without_settlement, revert_start},
+    part::{PartEnd, deliver_part, revert_start},
     reply_anchor::ReplyAnchor,
 };
 
@@ -68,8 +68,8 @@ pub struct Driver {
     lease: Lease,
     requests: DeliveryRequests,
     reply_anchor: ReplyAnchor,
-    /// The parts that were found started in the ledger, before the turn that had started them said so.
-    found_started: HashSet<PartId>,
+    /// The part that was unsettled when the lane was taken over.
+    taken_over: Option<Part>,
     draft: Option<DraftDelivery>,
 }
 
@@ -77,22 +77,34 @@ impl Driver {
     /// Makes the driver of a lane, which does what these requests ask for.
     #[must_use]
     pub fn new(context: DeliveryContext, lease: Lease, requests: DeliveryRequests) -> Self {
-        Self {
-            context,
-            lease,
-            requests,
-            reply_anchor: ReplyAnchor::default(),
-            found_started: HashSet::new(),
-            draft: None,
-        }
+        Self { context, lease, requests, reply_anchor: ReplyAnchor::default(), taken_over: None, draft: None }
     }
 
-    /// Does what it is asked to, until the lane is released or it is told to finish.
+    /// Takes over what is unsettled of a lane that was just claimed: a started part may have been sent by the holder before.
+    /// Only afterwards may a turn start parts, which would be taken for such a one.
+    ///
+    /// # Errors
+    /// When the ledger fails or the lane is lost.
+    pub async fn take_over(&mut self) -> Result<(), LedgerError> {
+        self.taken_over = self.read_next().await?;
+        if self.taken_over.is_some() {
+            self.requests.count_task();
+        }
+        Ok(())
+    }
+
+    /// Delivers what was taken over and does what it is asked to, until the lane is released or it is told to finish.
     ///
     /// # Errors
     /// When the ledger fails or the lane is lost. Whatever a channel does is no error: the part is tried again, replaced
     /// or given up.
     pub async fn run(mut self) -> Result<DriverEnd, LedgerError> {
+        if let Some(part) = self.taken_over.take() {
+            if self.deliver_from(part, false).await? {
+                return Ok(DriverEnd::Released);
+            }
+            self.requests.count_done();
+        }
         loop {
             let request = tokio::select! {
                 biased;
@@ -104,13 +116,12 @@ impl Driver {
             };
             let Some(request) = request else { return Ok(DriverEnd::Finished) };
             let is_released = match request {
-                DeliveryRequest::TakeOver => match self.context.outbox.next_part(&self.lease).await? {
-                    Some(part) => self.deliver_from(part, false).await?,
-                    None => false,
-                },
                 DeliveryRequest::DeliverNext => self.deliver_next().await?,
-                DeliveryRequest::Started(part) if self.found_started.remove(&part.id) => false,
-                DeliveryRequest::Started(part) => self.deliver_from(*part, true).await?,
+                DeliveryRequest::Started(part, before) if self.requests.is_unread_since(before) => {
+                    self.deliver_from(*part, true).await?
+                }
+                // It may have been read and delivered already.
+                DeliveryRequest::Started(..) => self.deliver_next().await?,
                 DeliveryRequest::Draft(draft) => {
                     self.draft = Some(*draft);
                     false
@@ -120,48 +131,50 @@ impl Driver {
             if is_released {
                 return Ok(DriverEnd::Released);
             }
-            self.requests.mark_served();
+            self.requests.count_done();
         }
     }
 
     /// Delivers what a turn or a question has planned. Only this holder has started parts since it took the lane over, and
     /// none is in flight: one that is started has not been sent yet.
     async fn deliver_next(&mut self) -> Result<bool, LedgerError> {
-        if self.context.stop.is_cancelled() {
-            return Ok(false);
-        }
-        let Some(part) = self.context.outbox.next_part(&self.lease).await? else { return Ok(false) };
+        let Some(part) = self.read_next().await? else { return Ok(false) };
         let is_started = part.state == PartState::Sending;
-        if is_started {
-            self.found_started.insert(part.id);
-        }
         self.deliver_from(part, is_started).await
+    }
+
+    async fn read_next(&self) -> Result<Option<Part>, LedgerError> {
+        let next = self.context.outbox.next_part(&self.lease).await;
+        // Afterwards: a mark that was made meanwhile must not count what was read as unread.
+        self.requests.record_read();
+        next
     }
 
     /// Delivers this part and those behind it, until none is left to deliver or the process stops. Returns whether the
     /// lane was released with the last one.
     async fn deliver_from(&mut self, first: Part, mut started_here: bool) -> Result<bool, LedgerError> {
-        let Self { context, lease, reply_anchor, .. } = self;
         let mut next = Some(first);
         while let Some(part) = next {
-            if context.stop.is_cancelled() {
+            if self.context.stop.is_cancelled() {
                 if started_here {
-                    revert_start(context, lease, part).await?;
+                    revert_start(&self.context, &self.lease, part).await?;
                 }
                 return Ok(false);
             }
-            let outcome = match deliver_part(context, lease, part, started_here, reply_anchor).await {
-                Ok(Some(outcome)) => outcome,
-                Ok(None) => return Ok(false),
+            let Self { context, lease, reply_anchor, .. } = &mut *self;
+            next = match deliver_part(context, lease, part, started_here, reply_anchor).await {
+                Ok(PartEnd::Settled(outcome)) if outcome.released => return Ok(true),
+                Ok(PartEnd::Settled(outcome)) => {
+                    self.requests.record_read();
+                    outcome.next
+                }
+                Ok(PartEnd::Stopped) => return Ok(false),
+                Ok(PartEnd::Open) => self.read_next().await?,
                 // An operator discarded it meanwhile, or nobody needs its answer any more.
-                Err(LedgerError::AlreadySettled(_)) => next_without_settlement(context, lease).await?,
+                Err(LedgerError::AlreadySettled(_)) => self.read_next().await?,
                 Err(error) => return Err(error),
             };
-            if outcome.released {
-                return Ok(true);
-            }
-            started_here = outcome.next.as_ref().is_some_and(|part| part.state == PartState::Sending);
-            next = outcome.next;
+            started_here = next.as_ref().is_some_and(|part| part.state == PartState::Sending);
         }
         Ok(false)
     }

@@ -64,10 +64,16 @@ impl Draft {
         &self.part
     }
 
+    /// Returns whether it may ever show more.
+    #[must_use]
+    pub fn can_grow(&self) -> bool {
+        !self.is_frozen && matches!(self.part.state, PartState::Sending | PartState::Open { .. })
+    }
+
     /// Says what is to be done to show this text, which is no longer than a message of the channel.
     #[must_use]
     pub fn next_step(&self, text: &str, now: Timestamp, idempotency: Idempotency) -> DraftStep {
-        if self.is_frozen || text.trim().is_empty() || text == self.shown {
+        if !self.can_grow() || text.trim().is_empty() || text == self.shown {
             return DraftStep::Rest;
         }
         match &self.part.state {
@@ -176,8 +182,8 @@ impl Draft {
 /// Ends a draft with its turn, of which `parts` are the first that is to be sent and those around it, from `position` on.
 ///
 /// The first one takes the place of the draft if it is a text. Otherwise nothing is written over a message that stands,
-/// and it is deleted before. A message that is known is edited. One that may have arrived and has no id stays in doubt. One
-/// that certainly did not arrive, or is gone, is as if it had never been begun: under its key a platform might answer with
+/// and it is deleted before. A message that is known is edited. One that may have arrived and has no id stays in doubt,
+/// without a text as a doubt that nobody resolves. One that certainly did not arrive, or is gone, is as if it had never been begun: under its key a platform might answer with
 /// the one that is gone.
 pub fn finish_draft(draft: &Part, parts: &mut Vec<Part>, position: u32, now: Timestamp) {
     let first = parts.iter_mut().find(|part| part.state == PartState::Pending);
@@ -186,10 +192,14 @@ pub fn finish_draft(draft: &Part, parts: &mut Vec<Part>, position: u32, now: Tim
             *text = continue_as(text.clone(), draft).into_edit_of(message.clone());
         }
         (PartState::Open { message }, None) => {
-            parts.iter_mut().for_each(|part| part.position += 1);
             let operation = Operation::Delete { message: message.clone() };
             let state = PartState::Pending;
-            parts.insert(0, Part { operation, state, position, created_at: now, ..draft.clone() });
+            insert_first(parts, Part { operation, state, position, created_at: now, ..draft.clone() });
+        }
+        // Nothing takes its place, and a look-up for another part must know that it may be there.
+        (PartState::Sending | PartState::InDoubt { .. }, None) => {
+            let state = PartState::Replaced { by: Vec::new() };
+            insert_first(parts, Part { state, labelled: true, position, ..draft.clone() });
         }
         (PartState::Sending | PartState::InDoubt { .. }, Some(text)) => {
             let mut doubtful = draft.clone();
@@ -198,6 +208,11 @@ pub fn finish_draft(draft: &Part, parts: &mut Vec<Part>, position: u32, now: Tim
         }
         _ => {}
     }
+}
+
+fn insert_first(parts: &mut Vec<Part>, first: Part) {
+    parts.iter_mut().for_each(|part| part.position += 1);
+    parts.insert(0, first);
 }
 
 /// Makes a part of which the draft was the first attempt.

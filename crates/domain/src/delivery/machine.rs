@@ -68,7 +68,7 @@ pub type DeliveryPlan = (Vec<DeliveryEffect>, Continuation);
 pub enum DeliveryAction {
     /// Prepare the part's bytes: [`DeliveryEvent::Prepared`] or [`DeliveryEvent::NotPrepared`].
     Prepare,
-    /// Send, edit or delete, as the part's content and target say: [`DeliveryEvent::Answered`].
+    /// Perform [`Delivery::operation`]: [`DeliveryEvent::Answered`].
     Call(Attempt),
     /// Make a harmless call: [`DeliveryEvent::ProbeEnded`].
     Probe,
@@ -271,8 +271,9 @@ impl Delivery {
             (Attempt::Plain, Err(SendError::Refused { refusal, reason }))
                 if self.part.is_closing_edit() || self.part.content().is_none() =>
             {
+                let message = self.part.target().filter(|_| self.part.is_closing_edit());
                 let event = match refusal {
-                    Refusal::TargetGone => PartEvent::Found(self.part.target().into_iter().cloned().collect()),
+                    Refusal::TargetGone => PartEvent::Found(message.into_iter().cloned().collect()),
                     _ => PartEvent::GivenUp(FailureReason::Refused { reason }),
                 };
                 self.apply(event, now);
@@ -405,8 +406,10 @@ impl Delivery {
             ReplanOutcome::Children(children) => self.replace(children, failure, now),
             // As a new part: under the old key the platform would return the message that is gone.
             ReplanOutcome::SendNew if was_refused && self.part.target().is_some() => {
-                let children = self.part.content().map(|content| vec![PlannedPart::new(content.clone())]);
-                self.replace(children.unwrap_or_default(), failure, now)
+                let Some(content) = self.part.content().cloned() else { return self.give_up(failure, now) };
+                // Its child would edit the message otherwise.
+                self.part.operation = Operation::Post { content: content.clone() };
+                self.replace(vec![PlannedPart::new(content)], failure, now)
             }
             ReplanOutcome::GiveUp(reason) if was_refused => self.give_up(reason, now),
             ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => self.give_up(failure, now),

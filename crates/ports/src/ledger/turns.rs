@@ -33,7 +33,8 @@ use crate::FileChange;
 ///   from then on, however the turn ends.
 /// - `complete_turn` commits consumed messages, history, setting, response and parts together, and only once.
 /// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled.
-/// - If the turn has a draft, the plan's first part takes its id and its doubt, and becomes the edit of its message.
+/// - If the turn has a draft, the plan's first part that is to be sent takes its place if it is a text: its id, and its
+///   message or its doubt. Without one an open draft is deleted, and the doubt of another is kept.
 /// - A planned part that was refused is stored as failed.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

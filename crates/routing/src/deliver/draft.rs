@@ -1,7 +1,8 @@
 //! The draft of the running turn: opened, sent and edited at the channel's interval, while nothing else is in flight.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, PartContent, Timestamp, TurnId,
     capabilities::StreamRule,
@@ -59,15 +60,19 @@ pub(super) async fn advance(delivery: &mut Option<DraftDelivery>, context: &Deli
     let turn = delivery.turn;
     let performed = tokio::select! {
         biased;
-        performed = delivery.perform(context, lease) => performed,
+        // What breaks down here must not take the turn with it.
+        performed = AssertUnwindSafe(delivery.perform(context, lease)).catch_unwind() => match performed {
+            Ok(performed) => performed.map_err(|error| error.to_string()),
+            Err(_panic) => Err("it panicked".to_owned()),
+        },
         () = wait_too_long(&feed) => {
             tracing::warn!(turn.id = %turn, "the last edit of a draft timed out; the reply is sent without waiting for it");
             Ok(())
         }
     };
     // A draft is a convenience: the error is met again, and reported, when the turn is completed.
-    if let Err(error) = &performed {
-        tracing::debug!(turn.id = %turn, error = %error, "a draft failed; the rest is sent at the end of the turn");
+    if let Err(reason) = &performed {
+        tracing::debug!(turn.id = %turn, reason, "a draft failed; the rest is sent at the end of the turn");
     }
     feed.send_modify(|feed| {
         feed.is_in_flight = false;
@@ -96,6 +101,9 @@ impl DraftDelivery {
     async fn wait_until_due(&mut self, context: &DeliveryContext, conversation: &ConversationId) {
         let capabilities = context.channel.capabilities(conversation);
         let StreamRule::Edits { interval_ms } = capabilities.stream else { return pending().await };
+        if self.draft.as_ref().is_some_and(|draft| !draft.can_grow()) {
+            return pending().await;
+        }
         let mut feed = self.feed.subscribe();
         loop {
             let grown = feed.wait_for(|feed| !feed.is_ended && feed.text != self.done).await;
@@ -136,6 +144,10 @@ impl DraftDelivery {
         let capabilities = channel.capabilities(&lease.conversation);
         let StreamRule::Edits { interval_ms } = capabilities.stream else { return Ok(()) };
         let interval = Duration::from_millis(interval_ms);
+        let text = clip(&self.feed.borrow().text, &capabilities);
+        if text.trim().is_empty() {
+            return Ok(());
+        }
         let draft = match &mut self.draft {
             Some(draft) => draft,
             None => match outbox.open_draft(lease, self.turn, self.reply_to.clone()).await? {
@@ -147,7 +159,6 @@ impl DraftDelivery {
                 }
             },
         };
-        let text = clip(&self.feed.borrow().text, &capabilities);
         let is_changed = match draft.next_step(&text, clock.now(), capabilities.idempotency) {
             DraftStep::Call(call) => {
                 let answer = send_draft(context, draft.part(), &call, &text).await;

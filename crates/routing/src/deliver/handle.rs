@@ -1,6 +1,9 @@
 //! What the turns of a lane ask its driver for.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use satchel_domain::{MessageRef, Part, TurnId};
 use tokio::sync::{
@@ -12,9 +15,8 @@ use super::draft::DraftDelivery;
 
 /// What a driver is asked for; see the methods of [`DeliveryHandle`].
 pub(super) enum DeliveryRequest {
-    TakeOver,
     DeliverNext,
-    Started(Box<Part>),
+    Started(Box<Part>, DeliveryMark),
     Draft(Box<DraftDelivery>),
     Finish,
 }
@@ -25,12 +27,18 @@ pub(super) enum DeliveryRequest {
 pub struct DeliveryHandle {
     requests: UnboundedSender<DeliveryRequest>,
     outstanding: Arc<watch::Sender<usize>>,
+    reads: Arc<AtomicU64>,
 }
+
+/// What the driver had read of the ledger at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryMark(u64);
 
 /// The driver's end of a [`DeliveryHandle`].
 pub struct DeliveryRequests {
     requests: UnboundedReceiver<DeliveryRequest>,
     outstanding: Arc<watch::Sender<usize>>,
+    reads: Arc<AtomicU64>,
 }
 
 impl DeliveryRequests {
@@ -39,9 +47,24 @@ impl DeliveryRequests {
         self.requests.recv().await
     }
 
-    /// Counts a request as served.
-    pub(super) fn mark_served(&self) {
+    /// Counts something to do that nobody has asked for.
+    pub(super) fn count_task(&self) {
+        self.outstanding.send_modify(|count| *count += 1);
+    }
+
+    /// Counts it, or a request, as done.
+    pub(super) fn count_done(&self) {
         self.outstanding.send_modify(|count| *count -= 1);
+    }
+
+    /// Records that a part was read of the ledger.
+    pub(super) fn record_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether no part was read of the ledger since then.
+    pub(super) fn is_unread_since(&self, mark: DeliveryMark) -> bool {
+        self.reads.load(Ordering::Relaxed) == mark.0
     }
 }
 
@@ -50,14 +73,9 @@ impl DeliveryHandle {
     #[must_use]
     pub fn new() -> (Self, DeliveryRequests) {
         let (sender, requests) = unbounded_channel();
-        let handle = Self { requests: sender, outstanding: Arc::default() };
-        let requests = DeliveryRequests { requests, outstanding: Arc::clone(&handle.outstanding) };
-        (handle, requests)
-    }
-
-    /// Delivers what is unsettled. The lane was just claimed: a started part may have been sent by the holder before.
-    pub fn take_over(&self) {
-        self.send(DeliveryRequest::TakeOver);
+        let handle = Self { requests: sender, outstanding: Arc::default(), reads: Arc::default() };
+        let (outstanding, reads) = (Arc::clone(&handle.outstanding), Arc::clone(&handle.reads));
+        (handle, DeliveryRequests { requests, outstanding, reads })
     }
 
     /// Delivers what this holder of the lane has committed, from its next part.
@@ -65,11 +83,18 @@ impl DeliveryHandle {
         self.send(DeliveryRequest::DeliverNext);
     }
 
+    /// Returns what the driver has read by now. Called before a commit, it tells whether the driver may have read what was
+    /// committed.
+    #[must_use]
+    pub fn mark(&self) -> DeliveryMark {
+        DeliveryMark(self.reads.load(Ordering::Relaxed))
+    }
+
     /// Delivers the parts of a turn that this holder of the lane has just completed: from the first one, if that was
-    /// started with the commit.
-    pub fn planned(&self, started: Option<Part>) {
+    /// started with the commit. `before` is the mark before the commit.
+    pub fn planned(&self, started: Option<Part>, before: DeliveryMark) {
         self.send(match started {
-            Some(part) => DeliveryRequest::Started(Box::new(part)),
+            Some(part) => DeliveryRequest::Started(Box::new(part), before),
             None => DeliveryRequest::DeliverNext,
         });
     }

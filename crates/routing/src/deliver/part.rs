@@ -27,8 +27,14 @@ use crate::{
     split::split,
 };
 
-/// What follows a part that was settled or stands open; `None` when the process stops and nothing of it is in flight.
-type PartResult = Option<SettleOutcome>;
+/// How the delivery of a part ended.
+pub(super) enum PartEnd {
+    Settled(Box<SettleOutcome>),
+    /// It is a question that stands.
+    Open,
+    /// The process stops, and nothing of it is in flight.
+    Stopped,
+}
 
 /// Does what the delivery asks for until the part is settled, or the process stops while nothing is in flight.
 pub(super) async fn deliver_part(
@@ -37,7 +43,7 @@ pub(super) async fn deliver_part(
     part: Part,
     started_here: bool,
     reply_anchor: &mut ReplyAnchor,
-) -> Result<PartResult, LedgerError> {
+) -> Result<PartEnd, LedgerError> {
     let DeliveryContext { outbox, clock, stop, rules, .. } = context;
     let capabilities = context.channel.capabilities(&part.conversation);
     let reply_to = reply_anchor.reply_target(context, &part, capabilities.replies).await?;
@@ -64,7 +70,7 @@ pub(super) async fn deliver_part(
         }
         let event = match continuation {
             Continuation::Perform(action) => perform(context, &delivery, action, reply_to.as_ref()).await?,
-            Continuation::Rest => return next_without_settlement(context, lease).await.map(Some),
+            Continuation::Rest => return Ok(PartEnd::Open),
             Continuation::Settle => {
                 let part = delivery.into_part();
                 reply_anchor.record_sent(&part);
@@ -74,7 +80,7 @@ pub(super) async fn deliver_part(
                 return settle_part(context, lease, delivery.into_part(), children).await;
             }
         };
-        let Some(event) = event else { return Ok(None) };
+        let Some(event) = event else { return Ok(PartEnd::Stopped) };
         plan = delivery.on(event, clock.now());
     }
 }
@@ -185,7 +191,7 @@ async fn settle_part(
     lease: &Lease,
     part: Part,
     children: Vec<PlannedPart>,
-) -> Result<PartResult, LedgerError> {
+) -> Result<PartEnd, LedgerError> {
     log_result(context, &part);
     let replacements = match children.as_slice() {
         [] => vec![part.clone()],
@@ -199,7 +205,7 @@ async fn settle_part(
     let settlement = Settlement { part: part.clone(), children, notice, rules: context.rules };
     let outcome = retry_until_stored(&context.stop, || context.outbox.settle_part(lease, &settlement)).await?;
     publish_part_state(context, &part).await;
-    Ok(Some(outcome))
+    Ok(PartEnd::Settled(Box::new(outcome)))
 }
 
 /// Makes a child as it will be stored, as far as the notice is concerned.
@@ -240,14 +246,6 @@ async fn closing_notice_after(
         }
     }
     Ok(closing_notice(&parts, make_link))
-}
-
-/// What follows a part that this delivery has not settled itself.
-pub(super) async fn next_without_settlement(
-    context: &DeliveryContext,
-    lease: &Lease,
-) -> Result<SettleOutcome, LedgerError> {
-    Ok(SettleOutcome { next: context.outbox.next_part(lease).await?, released: false })
 }
 
 /// Reverts a started part of which no byte was sent, so that it does not become in doubt.

@@ -6,6 +6,7 @@ mod keyed_retries;
 mod lookups;
 mod questions;
 mod reply_targets;
+mod requests;
 mod stopping;
 mod voices;
 
@@ -342,6 +343,10 @@ async fn stopped_process_sends_nothing_and_leaves_no_doubt() {
     let (log, left) = stopped.play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["save pending"], "begun, but not sent");
     assert_eq!(left.unwrap(), DriverEnd::Finished);
+
+    let stopped = DeliveryHarness::new(vec![sending(text(1))], vec![]);
+    stopped.stop.cancel();
+    assert_eq!(stopped.play(DeliveryStart::Planned).await.0, ["save pending"], "a question that was just opened");
 
     let waiting = DeliveryHarness::new(vec![text(1)], vec![not_sent(3_600_000)]);
     let stop = waiting.stop.clone();

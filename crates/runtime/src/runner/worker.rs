@@ -13,7 +13,7 @@ use satchel_agent::{
     rounds::refused_files,
     run::{self, MAX_CRASHES, wait_for_stop},
 };
-use satchel_domain::{Ending, InboundMessage, Part, TaskDirectory, TaskRequest, agent::AgentChat};
+use satchel_domain::{Ending, InboundMessage, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
     commands::{
         self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, StorageServices, TaskStarter,
@@ -119,7 +119,6 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
 }
 
 /// The result of looking for a turn.
-#[expect(clippy::large_enum_variant, reason = "it is matched as soon as it is made")]
 enum TurnPoll {
     /// No turn is queued.
     Idle,
@@ -127,8 +126,6 @@ enum TurnPoll {
     NotReady(Duration),
     /// It was run, or stopped.
     Completed {
-        /// Its first part, if that was started.
-        started: Option<Part>,
         /// Whether others may wait behind it.
         followed: bool,
     },
@@ -139,12 +136,15 @@ enum TurnPoll {
 async fn run_lane(
     context: &WorkerContext,
     lane: &LaneHandle,
-    driver: Driver,
+    mut driver: Driver,
     mut handed_over: Option<Box<QueuedTurn>>,
     unsettled: bool,
 ) -> Result<(), LedgerError> {
     let LaneHandle { lease, stop, delivery, .. } = lane;
     let leases = &context.ledger.leases;
+    if unsettled {
+        driver.take_over().await?;
+    }
     let mut driving = Some(driver.run().boxed());
     let mut turning: Option<BoxFuture<'_, Result<TurnPoll, LedgerError>>> = None;
     let mut look_for_turn = true;
@@ -152,9 +152,6 @@ async fn run_lane(
     let mut queued = true;
     let mut seems_lost = false;
     let mut failed: Option<LedgerError> = None;
-    if unsettled {
-        delivery.take_over();
-    }
     loop {
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
@@ -199,16 +196,15 @@ async fn run_lane(
                 turning = None;
                 next_look = Instant::now() + POLL_INTERVAL;
                 // What comes while nothing is looked for wakes the lane, and the ledger keeps it with work in it.
-                queued = !matches!(polled, Ok(TurnPoll::Idle | TurnPoll::Completed { followed: false, .. }));
+                queued = !matches!(polled, Ok(TurnPoll::Idle | TurnPoll::Completed { followed: false }));
                 match polled {
                     Ok(TurnPoll::Idle) => Ok(()),
                     Ok(TurnPoll::NotReady(wait)) => {
                         next_look = Instant::now() + wait.min(POLL_INTERVAL);
                         Ok(())
                     }
-                    Ok(TurnPoll::Completed { started, followed }) => {
+                    Ok(TurnPoll::Completed { followed }) => {
                         look_for_turn = followed;
-                        delivery.planned(started);
                         Ok(())
                     }
                     // The delivery may just have given the lane back with its last part; then it says so next.
@@ -265,16 +261,12 @@ async fn run_handed_over(
 async fn run_ready_turn(context: &WorkerContext, lane: &LaneHandle, turn: QueuedTurn) -> Result<TurnPoll, LedgerError> {
     lane.woken.store(false, Ordering::Relaxed);
     let followed = turn.has_followers;
-    let started = run_turn(context, lane, turn).await?;
-    Ok(TurnPoll::Completed { started, followed: followed || lane.woken.load(Ordering::Relaxed) })
+    run_turn(context, lane, turn).await?;
+    Ok(TurnPoll::Completed { followed: followed || lane.woken.load(Ordering::Relaxed) })
 }
 
-/// Answers a command at once; everything else is fetched and given to the agent. Returns the first part, if it was started.
-async fn run_turn(
-    context: &WorkerContext,
-    lane: &LaneHandle,
-    mut turn: QueuedTurn,
-) -> Result<Option<Part>, LedgerError> {
+/// Answers a command at once; everything else is fetched and given to the agent.
+async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTurn) -> Result<(), LedgerError> {
     let services = &context.services;
     let speaking = VoiceStatus {
         available: context.speech.as_ref().is_some_and(|speech| speech.can_speak()),
@@ -314,11 +306,11 @@ async fn run_turn(
     let (_permit, turn) = tokio::select! {
         biased;
         prepared = prepared => prepared?,
-        () = lane.stop.cancelled() => return Ok(None),
+        () = lane.stop.cancelled() => return Ok(()),
         stop = wait_for_stop(services, lane, &turn, &unanswered) => {
             stop?;
             // Read again: some files may be stored by now.
-            let Some(turn) = context.ledger.turns.next_turn(&lane.lease).await? else { return Ok(None) };
+            let Some(turn) = context.ledger.turns.next_turn(&lane.lease).await? else { return Ok(()) };
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
@@ -331,7 +323,7 @@ async fn run_started(
     lane: &LaneHandle,
     turn: QueuedTurn,
     start: TurnStart,
-) -> Result<Option<Part>, LedgerError> {
+) -> Result<(), LedgerError> {
     match start {
         TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,
         TurnStart::Task(request) => run::run_turn(services, lane, turn, Some(&request)).await,
@@ -345,7 +337,7 @@ async fn complete_command(
     lane: &LaneHandle,
     turn: &QueuedTurn,
     CommandReply { response, history, setting, buttons, changes }: CommandReply,
-) -> Result<Option<Part>, LedgerError> {
+) -> Result<(), LedgerError> {
     let completion = TurnResult {
         turn: turn.id,
         ending: Ending::Done,

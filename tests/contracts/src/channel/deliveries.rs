@@ -81,7 +81,8 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
     };
     let lease = Lease { conversation: fixture.conversation(), holder: HolderId(Uuid::nil()), token: 1 };
     let (handle, requests) = DeliveryHandle::new();
-    handle.take_over();
+    let mut driver = Driver::new(delivery, lease, requests);
+    driver.take_over().await.unwrap();
     handle.finish();
-    Driver::new(delivery, lease, requests).run().await.unwrap();
+    driver.run().await.unwrap();
 }

@@ -2,11 +2,13 @@
 
 use satchel_domain::{
     MessageRef, Part, PartContent, PartState, Timestamp,
-    part::{Operation, PlannedPart},
+    part::{FailureReason, Operation, PlannedPart},
 };
 use satchel_ports::ledger::{ClaimMode, Lease, Ledger};
 
-use super::{LedgerFixture, completed_turn, message, part_text, receive, sent_settlement, settle, text_parts};
+use super::{
+    LedgerFixture, completed_turn, message, part_text, receive, sent_settlement, settle, settlement, text_parts,
+};
 
 async fn open_draft(ledger: &Ledger) -> (Lease, Part) {
     let (lease, turn) = receive(ledger, &message("1", "hello")).await;
@@ -125,7 +127,25 @@ pub async fn draft_without_text_is_deleted(fixture: &impl LedgerFixture) {
             assert_eq!(part_text(&next), "nothing");
         } else {
             assert_ne!(begun.id, draft.id, "its key may belong to the draft");
-            assert_eq!((parts.len(), begun.attempts), (1, 1));
+            assert_eq!(parts.iter().map(|part| part.state.as_str()).collect::<Vec<_>>(), ["replaced", "sending"]);
+            let since = fixture.clock().now();
+            let recorded = ledger.outbox.list_recorded_messages(&own.conversation, begun.id, since).await.unwrap();
+            assert!(recorded.other_doubt, "the draft may be there, unknown");
         }
     }
+}
+
+/// Catches: a draft that could not be deleted, of which the model is told as if something had been lost.
+pub async fn failed_deletion_is_not_reported(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, draft) = open_draft(&ledger).await;
+    let open = PartState::Open { message: MessageRef("50".into()) };
+    ledger.outbox.save_part(&lease, &Part { state: open, ..draft.clone() }).await.unwrap();
+    let deletion = ledger.turns.complete_turn(&lease, &completed_turn(draft.turn, Vec::new())).await.unwrap().unwrap();
+    let reason = FailureReason::Forbidden { reason: "no".into() };
+    let failed = Part { state: PartState::Failed { reason }, ..deletion };
+    assert!(settle(&ledger, &lease, &settlement(failed)).await.released);
+    let received = ledger.inbox.receive(&message("2", "more"), ClaimMode::IfFree).await.unwrap();
+    assert_eq!(received.claimed.unwrap().turn.unwrap().unreported_failures, []);
+    assert_eq!(ledger.archive.turn(draft.turn).await.unwrap().unwrap().routing_errors(), []);
 }

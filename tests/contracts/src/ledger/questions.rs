@@ -257,3 +257,17 @@ pub async fn renamed_conversation_asks_again(fixture: &impl LedgerFixture) {
     let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
     assert_eq!((again.id == asked.id, again.state, again.conversation), (false, PartState::Sending, new));
 }
+
+/// Catches: a question's closing edit that is sent before a part that was started while the question stood open, so that
+/// this one is taken for one that a dead process has left.
+pub async fn started_part_precedes_closing_edit(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn, asked) = ask(&ledger).await;
+    let explained = ledger.inbox.receive(&message("2", "/allow"), ClaimMode::Never).await.unwrap().turn;
+    let completed = completed_turn(explained, text_parts(&["The code is missing."]));
+    let started = ledger.turns.complete_turn(&lease, &completed).await.unwrap().unwrap();
+    ledger.outbox.close_question(&lease, call(turn), "Refused").await.unwrap();
+    assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), Some(started.clone()));
+    let next = settle(&ledger, &lease, &sent_settlement(&started, "3")).await.next.unwrap();
+    assert_eq!((next.id, next.state), (asked.id, PartState::Sending));
+}

@@ -133,6 +133,8 @@ macro_rules! outbox_contract {
             drafts::draft_in_doubt_stays_in_doubt
             drafts::lost_draft_is_sent_anew
             drafts::draft_without_text_is_deleted
+            drafts::failed_deletion_is_not_reported
+            questions::started_part_precedes_closing_edit
             questions::question_is_asked_once
             questions::failed_question_is_asked_again
             questions::decision_closes_its_question

@@ -30,6 +30,7 @@ const OTHER_MESSAGE: &str = "it is reported as sent by another message";
 const LATE: &str = "it settled too late";
 const UNCOMMITTED: &str = "a call without its commit";
 const UNCLOSED: &str = "a question is reported as closed and keeps its buttons";
+const EDITS_GONE: &str = "what takes its place edits a message that is gone";
 const NEVER_SETTLED: &str = "it never settles";
 
 /// A mistake between the machine and the simulation, with the promise that it breaks.
@@ -395,6 +396,10 @@ impl World {
             return Ok(None);
         }
         let Continuation::Perform(action) = continuation else {
+            let is_replaced = matches!(continuation, Continuation::Replace(_));
+            if is_replaced && delivery.part().target().is_some_and(|message| self.is_gone(message)) {
+                return Err(EDITS_GONE);
+            }
             self.settle(delivery.part());
             return Ok(None);
         };

@@ -267,3 +267,16 @@ async fn ledger_error_ends_draft_silently() {
     assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save open m1"]);
     scene.finish().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn panic_in_an_edit_ends_the_draft_alone() {
+    let mut scene = Stage { panics: true, ..Stage::default() }.open();
+    scene.writes("One");
+    scene.passes(310).await;
+    scene.writes(" two");
+    scene.passes(INTERVAL * 2).await;
+    scene.writes(" three");
+    scene.passes(INTERVAL * 2).await;
+    assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save open m1"]);
+    scene.finish().await;
+}

@@ -17,13 +17,14 @@ pub(super) async fn run(
     start: DeliveryStart,
 ) -> Result<DriverEnd, LedgerError> {
     let (handle, requests) = DeliveryHandle::new();
+    let mut driver = Driver::new(delivery, lease, requests);
     match start {
-        DeliveryStart::Started(part) => handle.planned(Some(part)),
-        DeliveryStart::TakenOver => handle.take_over(),
+        DeliveryStart::Started(part) => handle.planned(Some(part), handle.mark()),
+        DeliveryStart::TakenOver => driver.take_over().await?,
         DeliveryStart::Planned => handle.wake(),
     }
     handle.finish();
-    Driver::new(delivery, lease, requests).run().await
+    driver.run().await
 }
 
 /// A lane with these parts and a channel that gives these answers; `log` tells what was done.

@@ -51,6 +51,8 @@ pub(super) struct Stage {
     pub(super) busy: usize,
     pub(super) begin_fails: bool,
     pub(super) save_fails: bool,
+    /// Whether its edits panic.
+    pub(super) panics: bool,
 }
 
 impl Default for Stage {
@@ -67,6 +69,7 @@ impl Default for Stage {
             busy: 0,
             begin_fails: false,
             save_fails: false,
+            panics: false,
         }
     }
 }
@@ -99,6 +102,7 @@ struct Platform {
     sends: Mutex<VecDeque<Answer>>,
     edits: Mutex<VecDeque<Answer>>,
     capabilities: ChannelCapabilities,
+    panics: bool,
 }
 
 impl Platform {
@@ -132,6 +136,7 @@ impl Channel for Platform {
     }
 
     async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Answer {
+        assert!(!self.panics, "as the test wants it");
         self.log.push(format!("edit {message}: {}", text_of(request)));
         self.answer(&self.edits).await
     }
@@ -195,6 +200,7 @@ impl Stage {
             sends: Mutex::new(self.sends.into()),
             edits: Mutex::new(self.edits.into()),
             capabilities: self.capabilities.clone(),
+            panics: self.panics,
         };
         let delivery = DeliveryContext {
             outbox: Arc::new(ledger.outbox),
