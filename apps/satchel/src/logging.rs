@@ -108,7 +108,7 @@ mod tests {
         let layer = fmt_layer(filter, format, move || writer.clone()).unwrap();
         let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
-            tracing::info!(target: "satchel_ledger", duration_ms = 3, "opened the ledger");
+            tracing::info!(target: "satchel_ledger_sqlite", duration_ms = 3, "opened the ledger");
             tracing::info!(target: "hyper", "chatter");
             tracing::warn!(target: "hyper", "trouble");
         });

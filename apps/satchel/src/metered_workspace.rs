@@ -226,7 +226,7 @@ mod tests {
     use bytes::Bytes;
     use futures::{StreamExt, stream};
     use satchel_domain::{InboundMessage, Sender};
-    use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+    use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
     use satchel_local::{SystemClock, UuidV7};
     use satchel_ports::ledger::{ClaimMode, Inbox, Quotas};
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_http::{FetchSettings, HttpFetcher};
-use satchel_ledger::SqliteLedger;
+use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Blobs, Channel, Clock, DeclaredFiles, DocumentReader, EventBus, Fetcher, FileLinks, FileRunner, Ids, ImageScaler,
@@ -76,7 +76,7 @@ impl Ports {
     pub async fn local(data_dir: &Path, model: Arc<dyn LanguageModel>) -> anyhow::Result<Self> {
         create_private_dir(data_dir).await.with_context(|| format!("failed to create {}", data_dir.display()))?;
         let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-        let settings = satchel_ledger::Settings::default();
+        let settings = satchel_ledger_sqlite::Settings::default();
         let ledger = SqliteLedger::open(data_dir, settings, Arc::clone(&clock), Arc::clone(&ids));
         let ledger = Ledger::from(Arc::new(ledger.await.context("failed to open the ledger")?));
         let (blobs, workspaces) = (data_dir.join(BLOBS_DIR), data_dir.join(WORKSPACES_DIR));

@@ -10,7 +10,7 @@ use anyhow::Context;
 use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
-use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
@@ -162,7 +162,7 @@ pub(crate) struct PrivateDirectory {
 pub(crate) fn private_directories(config: &Config) -> Vec<PrivateDirectory> {
     let mut directories = vec![PrivateDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
     if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
-        directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
+        directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_ledger_sqlite::is_own_entry });
     }
     if let Some(BlobBackend::Directory(directory)) = &config.storage.blobs_url {
         directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
@@ -181,7 +181,7 @@ fn is_own_data(name: &str) -> bool {
     NAMES.contains(&name)
         || ["web-key", "web-token"].into_iter().any(is_page_file)
         || is_stdin_copy
-        || satchel_ledger::is_own_entry(name)
+        || satchel_ledger_sqlite::is_own_entry(name)
 }
 
 /// Removes other users' access, which earlier versions or a restored backup may have left.

@@ -33,7 +33,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, AuditQuery, AuditRecord, Clock, Fetcher, Ids, SafetyTier, ScriptHost, Storage,

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use satchel_files::DirectoryBlobs;
-use satchel_ledger::SqliteLedger;
+use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{Clock, InboundError};
 use satchel_web::{LoginLinks, WebChannel, WebError, WebServer, WebSettings};
@@ -435,8 +435,13 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     let mut settings = settings(&dir);
     change(&mut settings);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let ledger =
-        SqliteLedger::open(dir.path(), satchel_ledger::Settings::default(), Arc::clone(&clock), Arc::new(UuidV7)).await;
+    let ledger = SqliteLedger::open(
+        dir.path(),
+        satchel_ledger_sqlite::Settings::default(),
+        Arc::clone(&clock),
+        Arc::new(UuidV7),
+    )
+    .await;
     let ledger = Arc::new(ledger.unwrap());
     let blobs = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
     let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);

@@ -26,7 +26,7 @@ use satchel_domain::{
     part::{FileForm, FileItem, Markup, Plan, PlannedPart},
 };
 use satchel_files::DirectoryBlobs;
-use satchel_ledger::SqliteLedger;
+use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, BlobHint, Blobs, BusEvent, Channel, Clock, EventBus, FetchedFile, Inbound, InboundError, Inbox, Lease,
@@ -158,9 +158,13 @@ impl Stage {
         let mut settings = settings(&dir);
         change(&mut settings);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let ledger =
-            SqliteLedger::open(dir.path(), satchel_ledger::Settings::default(), Arc::clone(&clock), Arc::new(UuidV7))
-                .await;
+        let ledger = SqliteLedger::open(
+            dir.path(),
+            satchel_ledger_sqlite::Settings::default(),
+            Arc::clone(&clock),
+            Arc::new(UuidV7),
+        )
+        .await;
         let ledger = Arc::new(ledger.unwrap());
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
         let door = Door { ledger: Arc::clone(&ledger), bus: Arc::clone(&bus), taken: Mutex::default() };

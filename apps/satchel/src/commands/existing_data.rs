@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use satchel_domain::Timestamp;
-use satchel_ledger::{has_database, open_data_dirs};
+use satchel_ledger_sqlite::{has_database, open_data_dirs};
 use satchel_ports::Storage;
 
 use crate::{

@@ -7,7 +7,7 @@ use satchel_domain::{
     Visibility, part::Plan,
 };
 use satchel_intake::InboundService;
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Ledger, MockLedger, MockWorkspace, Turns,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::tz::TimeZone;
 use satchel_domain::{InboundMessage, capabilities::StreamRule};
-use satchel_ledger::Settings;
+use satchel_ledger_sqlite::Settings;
 use satchel_local::LocalBus;
 use satchel_ports::{
     BusError, BusEvent, EventBus, Inbox, Leases,

@@ -18,9 +18,10 @@ use self::{
 };
 
 /// The workspace crates that each crate under `crates/` may depend on.
-const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 9] = [
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 10] = [
     ("satchel-domain", &[]),
     ("satchel-ports", &["satchel-domain"]),
+    ("satchel-ledger", &["satchel-domain", "satchel-ports"]),
     ("satchel-intake", &["satchel-domain", "satchel-ports"]),
     ("satchel-routing", &["satchel-domain", "satchel-ports"]),
     ("satchel-yaml", &[]),
@@ -33,7 +34,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 9] = [
 /// Additional packages for the tests of one crate under `crates/`. Lanes, schedules and retention promise what only a
 /// real ledger can break: who holds a lease, what is stored once, what a killed process leaves behind.
 const CRATE_TEST_DEPENDENCIES: [(&str, &[&str]); 1] =
-    [("satchel-runtime", &["satchel-files", "satchel-ledger", "satchel-local", "tempfile"])];
+    [("satchel-runtime", &["satchel-files", "satchel-ledger-sqlite", "satchel-local", "tempfile"])];
 
 /// Adapters that other adapters may depend on: shared vendor code, and the resampler. They depend on no adapter themselves.
 const SUPPORT_ADAPTERS: [&str; 4] =
@@ -41,6 +42,10 @@ const SUPPORT_ADAPTERS: [&str; 4] =
 
 /// The workspace crates that an adapter may depend on, besides [`SUPPORT_ADAPTERS`].
 const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
+
+/// What the ledgers decide alike; they alone may depend on it.
+const LEDGER_DECISIONS: &str = "satchel-ledger";
+const LEDGER_ADAPTERS: [&str; 1] = ["satchel-ledger-sqlite"];
 
 /// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, and Telegram's render
 /// what routing has measured.
@@ -52,7 +57,7 @@ const ADAPTER_TEST_DEPENDENCIES: [&str; 11] = [
     "satchel-fake-telegram",
     "satchel-files",
     "satchel-http",
-    "satchel-ledger",
+    "satchel-ledger-sqlite",
     "satchel-local",
     "satchel-requirements",
     "satchel-routing",
@@ -185,6 +190,7 @@ fn dependencies_point_inward() {
                 }
                 Some("adapters") if ours => {
                     ADAPTER_DEPENDENCIES.contains(&of)
+                        || of == LEDGER_DECISIONS && LEDGER_ADAPTERS.contains(&name)
                         || SUPPORT_ADAPTERS.contains(&of) && !SUPPORT_ADAPTERS.contains(&name)
                         || development && ADAPTER_TEST_DEPENDENCIES.contains(&of)
                 }

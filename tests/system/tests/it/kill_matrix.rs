@@ -14,7 +14,7 @@ use std::{
 use futures::{StreamExt, stream};
 use satchel_domain::{ChannelName, ConversationId, Ending, HistoryMessage, PartState};
 use satchel_fake_kit::FakeFile;
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{Archive, Leases, ledger::OutboxQuery};
 use satchel_system::real_binary::satchel_binary;

@@ -22,7 +22,7 @@ use satchel_domain::{
 };
 use satchel_fake_kit::FakeFile;
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Blobs, Clock, DeclaredFiles, Ids, Inbound, InboundError, LanguageModel, ScriptHost, ledger::TurnRecord,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use satchel_domain::Ending;
 use satchel_fake_kit::FakeFile;
-use satchel_ledger::{QuotaRules, Settings};
+use satchel_ledger_sqlite::{QuotaRules, Settings};
 use satchel_local::{
     ModelScript, ScriptedModel,
     scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::{Access, access};
 use satchel_domain::{DiskReserve, size::format_bytes};
-use satchel_ledger::{Inspection, OpenError, inspect};
+use satchel_ledger_sqlite::{Inspection, OpenError, inspect};
 use satchel_metrics::{FileDirectory, read_space};
 use satchel_ports::ledger::UndecodableCount;
 use tokio::time::timeout;

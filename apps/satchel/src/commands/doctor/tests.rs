@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use satchel_domain::{ChannelName, UndecodableUpdate};
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::Inbox;
 

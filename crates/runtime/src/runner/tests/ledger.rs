@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::Timestamp;
-use satchel_ledger::SqliteLedger;
+use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::SystemClock;
 use satchel_ports::{
     Clock, LedgerError,

@@ -14,7 +14,7 @@ use satchel_intake::{
     InboundService, InternalInbound, access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits,
     steering::plan_steering,
 };
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Channel, EventBus, Inbound, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use jiff::tz::TimeZone;
 use satchel_domain::{InboundMessage, SystemTask};
 use satchel_intake::InboundService;
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, BusEvent, EventBus, Ledger, LedgerError, ManualClock, MockLedger, MockWorkspace,

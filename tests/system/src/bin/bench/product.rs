@@ -16,7 +16,7 @@ use satchel::{
 };
 use satchel_domain::ChannelCapabilities;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, OfflineModel, ScriptedModel, SystemClock, UuidV7, scripted_model::ModelScript};
 use satchel_ports::{Channel, LanguageModel};
 use satchel_sandbox::SandboxRunner;

@@ -119,7 +119,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 72] = [
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),
     ("similar", &["satchel-tools"]),
-    ("sqlx", &["satchel-ledger"]),
+    ("sqlx", &["satchel-ledger-sqlite"]),
     ("strsim", &["satchel"]),
     ("symphonia", &["satchel-decoder"]),
     ("teloxide", &["satchel-telegram"]),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use satchel_domain::Ending;
-use satchel_ledger::Settings;
+use satchel_ledger_sqlite::Settings;
 use satchel_local::ScriptedModel;
 use satchel_requirements::required;
 use satchel_system::{

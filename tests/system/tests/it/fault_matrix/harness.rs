@@ -17,7 +17,7 @@ use satchel_domain::{
 };
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming, Transcript, VisibleItem};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{
     LocalBus, ScriptedModel, SystemClock, UuidV7,
     scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},

@@ -13,7 +13,7 @@ use satchel_domain::{ConversationId, PartState, Sha256};
 use satchel_fake_discord::FakeDiscord;
 use satchel_fake_kit::{FakeFile, Fault, RequestPhase, Transcript, VisibleItem};
 use satchel_fake_telegram::FakeTelegram;
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Leases,

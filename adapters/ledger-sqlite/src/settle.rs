@@ -3,14 +3,14 @@
 use satchel_domain::{
     Part, PartContent, PartId, PartState, Timestamp,
     delivery::DeliveryRules,
-    part::{FailureReason, Operation, PlannedPart},
+    part::{FailureReason, PlannedPart},
 };
 use satchel_ports::ledger::{Lease, SettleOutcome, Settlement};
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments::Records,
+    attachments::{AttachmentRef, Records},
     batch::Batch,
     error::{Error, Result},
     lanes, parts,
@@ -68,8 +68,6 @@ pub(crate) fn settle_last(session: &mut Session<'_>, lease: &Lease, part: &Part)
 }
 
 /// Puts the children where their parent stands: behind it and before whatever followed it.
-///
-/// They keep its age, so that a chain of replacements ends as any wait does.
 async fn insert_children(
     session: &mut Session<'_>,
     process: &Process,
@@ -86,25 +84,13 @@ async fn insert_children(
         .bind(i64::try_from(children.len()).unwrap_or(i64::MAX));
     let files = children.iter().flat_map(|planned| planned.content.files()).map(|item| item.attachment.id).collect();
     let records = Records::of_conversation(session, &lease.conversation, files).await?;
-    let mut ids = Vec::with_capacity(children.len());
-    for (offset, planned) in (1_i64..).zip(children) {
-        let takes_target = offset == 1 && matches!(planned.content, PartContent::Text { .. });
-        let child = Part {
-            id: PartId(process.new_id()),
-            position: rows::number(row.position + offset, "position")?,
-            operation: Operation::show(planned.content.clone(), parent.target().filter(|_| takes_target).cloned()),
-            state: planned.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason }),
-            attempts: 0,
-            first_attempt_at: None,
-            streamed: false,
-            searched: false,
-            ..parent.clone()
-        };
-        parts::insert(&mut batch, &child, &records)?;
-        ids.push(child.id);
+    let parent = Part { position: rows::number(row.position, "position")?, ..parent.clone() };
+    let replacements = satchel_ledger::replacements(&parent, children, &mut || process.new_id());
+    for child in &replacements {
+        parts::insert(&mut batch, child, &records)?;
     }
     session.run(batch).await?;
-    Ok(ids)
+    Ok(replacements.iter().map(|child| child.id).collect())
 }
 
 /// Writes the response's one closing notice, or brings it up to date while it is not begun.
@@ -116,7 +102,6 @@ async fn write_notice(
     text: &str,
     now: Timestamp,
 ) -> Result<()> {
-    let content = PartContent::Notice { text: text.to_owned() };
     let existing: Option<(Uuid, String)> =
         sqlx::query_as("SELECT id, state FROM parts WHERE turn = $1 AND kind = 'notice' ORDER BY position LIMIT 1")
             .bind(row.turn)
@@ -127,7 +112,7 @@ async fn write_notice(
             // It tells something new, so it may wait as long as something new.
             sqlx::query("UPDATE parts SET content = $2, created_at = $3 WHERE id = $1")
                 .bind(id)
-                .bind(Json(content))
+                .bind(Json(PartContent::<AttachmentRef>::Notice { text: text.to_owned() }))
                 .bind(now.0)
                 .execute(session.connection().await?)
                 .await?;
@@ -138,20 +123,8 @@ async fn write_notice(
                 .bind(row.turn)
                 .fetch_one(session.connection().await?)
                 .await?;
-            let notice = Part {
-                id: PartId(process.new_id()),
-                position: rows::number(last + 1, "position")?,
-                operation: Operation::Post { content },
-                state: PartState::Pending,
-                attempts: 0,
-                first_attempt_at: None,
-                streamed: false,
-                searched: false,
-                labelled: false,
-                labelled_sends: 0,
-                created_at: now,
-                ..failed.clone()
-            };
+            let (id, position) = (PartId(process.new_id()), rows::number(last + 1, "position")?);
+            let notice = satchel_ledger::closing_notice(failed, text.to_owned(), position, id, now);
             let mut batch = Batch::default();
             parts::insert(&mut batch, &notice, &Records::default())?;
             session.run(batch).await?;
@@ -168,12 +141,7 @@ async fn begin(
     rules: &DeliveryRules,
     now: Timestamp,
 ) -> Result<Part> {
-    if next.can_start(now, rules) {
-        next.start(now);
-    } else if next.state == PartState::Sending {
-        // Whoever began it is gone: this owner sends one part at a time, and has just settled that one.
-        next.interrupt(now);
-    } else {
+    if !satchel_ledger::start_next(&mut next, rules, now) {
         return Ok(next);
     }
     let mut batch = Batch::default();

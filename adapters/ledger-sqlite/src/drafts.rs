@@ -31,12 +31,9 @@ pub(crate) async fn open(
     turn: TurnId,
     reply_to: Option<MessageRef>,
 ) -> Result<Option<Part>> {
-    let progress = journal::read_progress(session, lease, turn).await?;
-    if progress.draft.is_some() {
-        return Ok(progress.draft);
-    }
-    if progress.busy {
-        return Ok(None);
+    let standing = journal::read_progress(session, lease, turn).await?.standing;
+    if standing.draft.is_some() || standing.is_busy {
+        return Ok(standing.draft);
     }
     let now = process.now();
     let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());

@@ -35,9 +35,9 @@ pub(crate) fn require(answers: &Answers, lane: Statement, lease: &Lease) -> Resu
 
 /// Fails when the lease is not, or no longer, that of this lane.
 pub(crate) fn require_row(lane: Option<&LaneRow>, lease: &Lease) -> Result<()> {
-    match lane {
-        Some(lane) if lane.holder() == Some(lease.holder) && lane.token == lease.token.cast_signed() => Ok(()),
-        _ => Err(Error::LeaseLost(lease.conversation.clone())),
+    match satchel_ledger::is_held_by(lane.map(LaneRow::state).as_ref(), lease) {
+        true => Ok(()),
+        false => Err(Error::LeaseLost(lease.conversation.clone())),
     }
 }
 
@@ -62,14 +62,8 @@ pub(crate) fn change_setting(batch: &mut Batch, conversation: &ConversationId, s
     }
 }
 
-/// Whether nobody holds the lane: it was released, its owner's process has ended, or its lease has expired.
 pub(crate) fn is_free(process: &Process, lane: &LaneRow, now: Timestamp) -> bool {
-    match lane.holder() {
-        None => true,
-        Some(_) if lane.expires_at <= now.0 => true,
-        Some(owner) if owner == process.owner => false,
-        Some(owner) => process.owners.is_gone(owner),
-    }
+    satchel_ledger::is_free(&lane.state(), process.owner, now, |holder| process.owners.is_gone(holder))
 }
 
 /// Claims a free lane. One that was not released costs its oldest incomplete turn a crash.
@@ -80,7 +74,8 @@ pub(crate) fn claim(
     lane: Option<&LaneRow>,
     now: Timestamp,
 ) -> Lease {
-    if lane.is_some_and(|lane| lane.holder.is_some()) {
+    let claim = satchel_ledger::claim(lane.map(LaneRow::state).as_ref(), now, process.settings.lease);
+    if claim.is_after_crash {
         batch
             .add(
                 "UPDATE turns SET crashes = crashes + 1 WHERE sequence = (SELECT sequence FROM turns \
@@ -88,14 +83,13 @@ pub(crate) fn claim(
             )
             .bind(conversation.to_string());
     }
-    let token = lane.map_or(0, |lane| lane.token) + 1;
     batch
         .add("UPDATE lanes SET holder = $2, token = $3, expires_at = $4 WHERE conversation = $1")
         .bind(conversation.to_string())
         .bind(process.owner.0)
-        .bind(token)
-        .bind(now.saturating_add(process.settings.lease).0);
-    Lease { conversation: conversation.clone(), holder: process.owner, token: token.cast_unsigned() }
+        .bind(claim.token.cast_signed())
+        .bind(claim.expires_at.0);
+    Lease { conversation: conversation.clone(), holder: process.owner, token: claim.token }
 }
 
 /// Finds lanes that seem free and to have work, those that waited longest first.

@@ -1,6 +1,10 @@
-//! Who may talk: people who were let in, the codes by which they are, and the wrong codes that were said.
+//! Who may talk: people who were approved, the codes by which they are, and the wrong codes that were sent.
 
 use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
+use satchel_ledger::{
+    CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerStanding, answer_stranger,
+    attempts_left, decide_pairing,
+};
 use satchel_ports::ledger::{
     ClaimMode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
 };
@@ -31,6 +35,20 @@ struct PairingRow {
 impl PairingRow {
     fn code(&self) -> Result<PairingCode> {
         self.code.parse().map_err(|_| Error::Row { what: "pairing code" })
+    }
+
+    fn state(&self) -> Result<CodeState> {
+        match self.state.as_str() {
+            "open" => Ok(CodeState::Open),
+            "approved" => Ok(CodeState::Approved),
+            "refused" => Ok(CodeState::Refused),
+            _ => Err(Error::Row { what: "state of a pairing" }),
+        }
+    }
+
+    fn found(&self) -> Result<FoundCode> {
+        let (state, expires_at) = (self.state()?, Timestamp(self.expires_at));
+        Ok(FoundCode { state, expires_at, person: self.person.0.clone() })
     }
 
     fn pairing(self) -> Result<Pairing> {
@@ -72,13 +90,19 @@ pub(crate) async fn find_answer(
         .bind(now.0)
         .id();
     let answers = session.run(batch).await?;
-    match answers.first_row::<PairingRow>(code)? {
-        Some(row) if row.state == "refused" => return Ok(Some(None)),
-        Some(row) => return row.pairing().map(|pairing| Some(Some(pairing))),
-        None => {}
-    }
+    let found: Option<PairingRow> = answers.first_row(code)?;
+    let state = found.as_ref().map(PairingRow::state).transpose()?;
     let open = answers.first_row::<(i64,)>(open)?.map_or(0, |(open,)| open);
-    Ok((open >= i64::from(rules.max_open)).then_some(None))
+    let standing = StrangerStanding {
+        is_refused: state == Some(CodeState::Refused),
+        has_code: state == Some(CodeState::Open),
+        open_codes: rows::number(open, "number of codes")?,
+    };
+    Ok(match answer_stranger(standing, rules) {
+        StrangerAnswer::New => None,
+        StrangerAnswer::Nothing => Some(None),
+        StrangerAnswer::Same => Some(found.map(PairingRow::pairing).transpose()?),
+    })
 }
 
 /// Finds or makes the code of somebody unknown; `None` when they get none.
@@ -128,18 +152,18 @@ pub(crate) async fn decide(
     rules: &PairingRules,
 ) -> Result<PairingOutcome> {
     let now = process.now();
-    let (attempts, until) = failed_attempts(session, &decision.decided_by, now).await?;
-    if attempts >= rules.max_attempts {
-        return Ok(PairingOutcome::LockedOut { until });
-    }
-    let Some(row) = find(session, decision).await? else {
-        return record_failed_attempt(session, decision, rules, attempts + 1, now).await;
+    let failed = failed_attempts(session, &decision.decided_by, now).await?;
+    let row = find(session, decision).await?;
+    let found = row.as_ref().map(PairingRow::found).transpose()?;
+    let row = match (decide_pairing(failed, found, rules, now), row) {
+        (PairingStep::Decide, Some(row)) => row,
+        (PairingStep::Answer(outcome), _) => return Ok(outcome),
+        (PairingStep::RecordFailure(failed), _) => {
+            record_failed_attempt(session, decision, failed, now).await?;
+            return Ok(PairingOutcome::UnknownCode { tries_left: attempts_left(failed, rules) });
+        }
+        (PairingStep::Decide, None) => return Err(Error::Row { what: "pairing code" }),
     };
-    match row.state.as_str() {
-        "open" if row.expires_at <= now.0 => return Ok(PairingOutcome::Expired),
-        "open" => {}
-        state => return Ok(PairingOutcome::AlreadyUsed { approved: state == "approved", person: row.person.0 }),
-    }
     let pairing = row.pairing()?;
     sqlx::query("UPDATE pairings SET state = $2 WHERE code = $1")
         .bind(pairing.code.to_string())
@@ -190,42 +214,36 @@ async fn find(session: &mut Session<'_>, decision: &PairingDecision) -> Result<O
     Ok(found)
 }
 
-/// How many wrong codes somebody said not long ago, and when they are forgotten.
-async fn failed_attempts(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<(u32, Timestamp)> {
+/// Reads how many wrong codes somebody sent not long ago.
+async fn failed_attempts(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<FailedAttempts> {
     let row: Option<(i64, i64)> =
         sqlx::query_as("SELECT attempts, expires_at FROM wrong_codes WHERE sender = $1 AND expires_at > $2")
             .bind(by)
             .bind(now.0)
             .fetch_optional(session.connection().await?)
             .await?;
-    match row {
-        None => Ok((0, now)),
-        Some((attempts, until)) => Ok((rows::number(attempts, "number of attempts")?, Timestamp(until))),
-    }
+    let Some((attempts, until)) = row else { return Ok(FailedAttempts { count: 0, until: now }) };
+    Ok(FailedAttempts { count: rows::number(attempts, "number of attempts")?, until: Timestamp(until) })
 }
 
 async fn record_failed_attempt(
     session: &mut Session<'_>,
     decision: &PairingDecision,
-    rules: &PairingRules,
-    attempts: u32,
+    failed: FailedAttempts,
     now: Timestamp,
-) -> Result<PairingOutcome> {
-    sqlx::query("DELETE FROM wrong_codes WHERE expires_at <= $1")
-        .bind(now.0)
-        .execute(session.connection().await?)
-        .await?;
-    let until = now.saturating_add(rules.code_ttl);
-    sqlx::query(
-        "INSERT INTO wrong_codes (sender, attempts, expires_at) VALUES ($1, $2, $3) \
-         ON CONFLICT (sender) DO UPDATE SET attempts = $2, expires_at = $3",
-    )
-    .bind(&decision.decided_by)
-    .bind(i64::from(attempts))
-    .bind(until.0)
-    .execute(session.connection().await?)
-    .await?;
-    Ok(PairingOutcome::UnknownCode { tries_left: rules.max_attempts.saturating_sub(attempts) })
+) -> Result<()> {
+    let mut batch = Batch::default();
+    batch.add("DELETE FROM wrong_codes WHERE expires_at <= $1").bind(now.0);
+    batch
+        .add(
+            "INSERT INTO wrong_codes (sender, attempts, expires_at) VALUES ($1, $2, $3) \
+             ON CONFLICT (sender) DO UPDATE SET attempts = $2, expires_at = $3",
+        )
+        .bind(decision.decided_by.as_str())
+        .bind(i64::from(failed.count))
+        .bind(failed.until.0);
+    session.run(batch).await?;
+    Ok(())
 }
 
 /// Reads the codes that can still be used, the oldest first.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Inbox,

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use satchel_domain::{
-    Attachment, CallId, InboxId, NewAttachment, OutcomeFile, Part, RecordedOutcome, ToolOutcome, TurnId,
-};
+use satchel_domain::{Attachment, CallId, InboxId, NewAttachment, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId};
+use satchel_ledger::TurnStanding;
 use satchel_ports::{
     FileChange,
     ledger::{CallDecision, JournalEntry, Lease},
@@ -25,15 +24,11 @@ use crate::{
 };
 
 /// Where an incomplete turn stands in its lane.
+#[derive(Default)]
 pub(crate) struct TurnProgress {
-    /// Its draft.
-    pub(crate) draft: Option<Part>,
-    /// Whether something of another turn is unsettled.
-    pub(crate) busy: bool,
+    pub(crate) standing: TurnStanding,
     /// Whether it has unsettled questions.
     pub(crate) asks: bool,
-    /// The place behind all of its parts but the draft.
-    pub(crate) next_position: u32,
 }
 
 #[derive(sqlx::FromRow)]
@@ -69,7 +64,8 @@ pub(crate) async fn read_progress(session: &mut Session<'_>, lease: &Lease, turn
     let found = found.filter(|found| found.incomplete).ok_or_else(|| unknown(turn))?;
     let draft = if found.has_draft { drafts::read(session, turn).await? } else { None };
     let next_position = rows::number(found.next_position, "position")?;
-    Ok(TurnProgress { draft, busy: found.busy, asks: found.asks, next_position })
+    let standing = TurnStanding { draft, is_busy: found.busy, next_position };
+    Ok(TurnProgress { standing, asks: found.asks })
 }
 
 /// Records a model message or the end of a task.

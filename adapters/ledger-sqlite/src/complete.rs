@@ -1,9 +1,7 @@
 //! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
-use satchel_domain::{
-    AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId,
-    delivery::finish_draft,
-};
+use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartState, Timestamp, TurnId};
+use satchel_ledger::{TurnStanding, reply_parts};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
@@ -33,7 +31,7 @@ pub(crate) fn can_be_as_expected(completed: &CompletedTurn) -> bool {
     !completed.plan.parts.is_empty()
 }
 
-/// Completes a turn and returns its first part, if it was begun, and what was done to the history.
+/// Completes a turn and returns its first part, if that was started, and what was done to the history.
 pub(crate) async fn complete_turn(
     session: &mut Session<'_>,
     process: &Process,
@@ -43,7 +41,7 @@ pub(crate) async fn complete_turn(
 ) -> Result<(Option<Part>, HistoryChange)> {
     let progress = match way {
         Way::Looking => read_progress(session, lease, completed.turn).await?,
-        Way::AsExpected => TurnProgress { draft: None, busy: false, asks: false, next_position: 0 },
+        Way::AsExpected => TurnProgress::default(),
     };
     let now = process.now();
     let closes = progress.asks && questions::close_each(session, lease, completed.turn, now, None, |_| true).await?;
@@ -67,10 +65,11 @@ pub(crate) async fn complete_turn(
                 completed.reported_failures.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>(),
             ));
     }
-    let progress = TurnProgress { busy: progress.busy || closes, ..progress };
-    let begun = write_parts(&mut batch, process, lease, completed, progress, &records, now)?;
+    let mut standing = progress.standing;
+    standing.is_busy |= closes;
+    let started = write_parts(&mut batch, process, lease, completed, &standing, &records, now)?;
     session.finish(batch);
-    Ok((begun, history))
+    Ok((started, history))
 }
 
 /// The files that a turn's end names.
@@ -176,43 +175,29 @@ fn write_history(
     }
 }
 
-/// Stores the plan's parts and begins the first one that is to be sent, if it may.
+/// Stores the parts of the reply, and returns the first one if it was started.
 fn write_parts(
     batch: &mut Batch,
     process: &Process,
     lease: &Lease,
     completed: CompletedTurn,
-    progress: TurnProgress,
+    standing: &TurnStanding,
     records: &Records,
     now: Timestamp,
 ) -> Result<Option<Part>> {
-    let TurnProgress { draft, busy, next_position, .. } = progress;
-    let mut parts = Vec::with_capacity(completed.plan.parts.len());
-    for (position, planned) in (next_position..).zip(completed.plan.parts) {
-        let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
-        parts.push(Part {
-            state: planned.failure.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
-            reply_to: completed.reply_to.clone(),
-            ..Part::new(id, conversation, completed.turn, position, planned.content, now)
-        });
-    }
-    if let Some(draft) = &draft {
+    let CompletedTurn { turn, plan, reply_to, .. } = completed;
+    let next_id = &mut || process.new_id();
+    let mut parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), standing, next_id, now);
+    if let Some(draft) = &standing.draft {
         batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
-        finish_draft(draft, &mut parts, next_position, now);
     }
-    let mut begun = None;
-    // What is in doubt is not begun, and nothing behind it.
-    if let Some(first) = parts.iter_mut().find(|part| !part.state.is_settled())
-        && first.state == PartState::Pending
-        && !first.content().is_some_and(PartContent::needs_preparation)
-        && !busy
-    {
-        first.start(now);
-        first.operation = first.operation.clone().try_map_files(|file| records.refresh(&file))?;
-        begun = Some(first.clone());
-    }
+    let started = parts.iter_mut().find(|part| part.state == PartState::Sending);
+    let started = started.map(|started| {
+        started.operation = started.operation.clone().try_map_files(|file| records.refresh(&file))?;
+        Ok(started.clone())
+    });
     for part in &parts {
         parts::insert(batch, part, records)?;
     }
-    Ok(begun)
+    started.transpose()
 }

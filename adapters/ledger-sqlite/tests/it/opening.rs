@@ -2,7 +2,7 @@
 
 use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
-use satchel_ledger::{OpenError, Settings, SqliteLedger};
+use satchel_ledger_sqlite::{OpenError, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{Archive, Inbox, ledger::ClaimMode};
 use satchel_requirements::{obey_file_permissions, required};

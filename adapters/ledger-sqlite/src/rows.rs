@@ -7,6 +7,7 @@ use satchel_domain::{
     PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
     part::{CallQuestion, Operation},
 };
+use satchel_ledger::LaneState;
 use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -125,8 +126,12 @@ pub(crate) struct LaneRow {
 }
 
 impl LaneRow {
-    pub(crate) fn holder(&self) -> Option<HolderId> {
-        self.holder.map(HolderId)
+    pub(crate) fn state(&self) -> LaneState {
+        LaneState {
+            holder: self.holder.map(HolderId),
+            token: self.token.cast_unsigned(),
+            expires_at: Timestamp(self.expires_at),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
+use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
 use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, ReceiveOutcome};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -31,7 +32,7 @@ pub(crate) async fn receive(
     let lane = found.lane();
     let now = process.now();
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
-    let is_own = lane.as_ref().is_some_and(|lane| lane.holder() == Some(process.owner));
+    let is_own = lane.as_ref().is_some_and(|lane| lane.state().holder == Some(process.owner));
     let free = !is_own && lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
     let mut batch = Batch::default();
     if lane.is_none() {
@@ -142,16 +143,21 @@ struct Joinable {
     sequence: i64,
     id: Uuid,
     ready_at: i64,
-    /// An earlier or running attempt has journalled something or has a draft.
     begun: bool,
     oldest: bool,
+}
+
+impl Joinable {
+    fn state(&self, is_held: bool) -> QueuedTurnState {
+        let (ready_at, is_begun, is_oldest) = (Timestamp(self.ready_at), self.begun, self.oldest);
+        QueuedTurnState { ready_at, is_begun, is_oldest, is_held }
+    }
 }
 
 impl Arrival<'_> {
     /// Puts an edit in the place of its original, if that is queued and nobody has taken it up.
     ///
-    /// Taken up is what was injected into a running turn, and the turn that an owner works on: the lane's oldest. The
-    /// row gets a new id, so that whoever has read the old words can't consume the new ones with them.
+    /// Taken up is what was injected into a running turn, too. The row gets a new id, so that whoever has read the old words can't consume the new ones with them.
     async fn replace(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<Option<TurnId>> {
         let Some(original) = &self.message.edit_of else { return Ok(None) };
         let found: Option<(i64, Uuid)> = sqlx::query_as(
@@ -165,7 +171,7 @@ impl Arrival<'_> {
         .await?;
         let Some((sequence, turn)) = found else { return Ok(None) };
         match self.queued_turn(session, turn).await? {
-            Some(turn) if !(turn.begun || self.owned && turn.oldest) => {}
+            Some(turn) if can_be_replaced(turn.state(self.owned)) => {}
             _ => return Ok(None),
         }
         let id = self.process.new_id();
@@ -239,8 +245,7 @@ impl Arrival<'_> {
         Ok((TurnId(turn), queued))
     }
 
-    /// The queued turn of the sender's album, if it can't have begun: nothing of it is journalled or shown, and
-    /// nobody works on it, which is so until it is both ready and the oldest of an owned lane.
+    /// The queued turn of the sender's album, if others may still join it.
     async fn album_turn(&self, session: &mut Session<'_>) -> Result<Option<Joinable>> {
         let Some(album) = &self.message.album else { return Ok(None) };
         let latest: Option<Uuid> = sqlx::query_scalar(
@@ -255,7 +260,7 @@ impl Arrival<'_> {
         .await?;
         let Some(latest) = latest else { return Ok(None) };
         let turn = self.queued_turn(session, latest).await?;
-        Ok(turn.filter(|turn| !(turn.begun || self.owned && turn.oldest && turn.ready_at <= self.now.0)))
+        Ok(turn.filter(|turn| can_join_album(turn.state(self.owned), self.now)))
     }
 
     async fn queued_turn(&self, session: &mut Session<'_>, turn: Uuid) -> Result<Option<Joinable>> {

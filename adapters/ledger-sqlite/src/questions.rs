@@ -1,6 +1,6 @@
 //! Questions about calls: parts that are opened while their turn runs, and closed by its steps.
 
-use satchel_domain::{CallId, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::CallQuestion};
+use satchel_domain::{CallId, Part, PartId, Timestamp, TurnId};
 use satchel_ports::ledger::{Lease, NewQuestion};
 
 use crate::{
@@ -21,21 +21,12 @@ pub(crate) async fn open(
     lease: &Lease,
     new: NewQuestion,
 ) -> Result<Part> {
-    let progress = journal::read_progress(session, lease, new.call.turn).await?;
+    let position = journal::read_progress(session, lease, new.call.turn).await?.standing.next_position;
     if let Some(asked) = find_question(session, new.call).await? {
         return Ok(asked);
     }
-    let now = process.now();
-    let NewQuestion { call, text, buttons, unanswered } = new;
-    let content = PartContent::Question { text, buttons };
-    let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());
-    let mut part = Part {
-        question: Some(CallQuestion { call, unanswered, closing: None }),
-        ..Part::new(id, conversation, call.turn, progress.next_position, content, now)
-    };
-    if !is_delivering(session, lease).await? {
-        part.start(now);
-    }
+    let (id, is_delivering) = (PartId(process.new_id()), is_delivering(session, lease).await?);
+    let part = satchel_ledger::open_question(&lease.conversation, new, id, position, is_delivering, process.now());
     let mut batch = Batch::default();
     parts::insert(&mut batch, &part, &Records::default())?;
     session.finish(batch);
@@ -98,20 +89,12 @@ pub(crate) async fn close_each(
             .bind(turn.0)
             .fetch_all(session.connection().await?)
             .await?;
-    let mut is_free = !is_delivering(session, lease).await?;
-    let mut has_unsettled = false;
+    let (unsettled, is_delivering) = (rows::parts(session, rows).await?, is_delivering(session, lease).await?);
+    let (closed, is_left) = satchel_ledger::close_questions(unsettled, text, is_delivering, now, ends);
     let mut batch = Batch::default();
-    for mut part in rows::parts(session, rows).await? {
-        if !part.question.as_ref().is_some_and(|question| ends(question.call)) {
-            continue;
-        }
-        part.close_question(text.map(str::to_owned), now);
-        if part.is_closing_edit() && part.state == PartState::Pending && std::mem::take(&mut is_free) {
-            part.start(now);
-        }
-        has_unsettled |= !part.state.is_settled();
-        parts::update(&mut batch, &lease.conversation, &part);
+    for part in &closed {
+        parts::update(&mut batch, &lease.conversation, part);
     }
     session.run(batch).await?;
-    Ok(has_unsettled)
+    Ok(is_left)
 }

@@ -18,7 +18,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
-use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     Clock,

@@ -9,7 +9,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Plan, PlannedPart},
 };
-use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
     Archive, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange, Inbox, JournalEntry, Lease, Outbox,

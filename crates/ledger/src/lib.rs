@@ -1,0 +1,23 @@
+//! What every ledger decides alike, whatever its database: functions over rows that are loaded, which answer with what is to
+//! be stored.
+//!
+//! An adapter loads, calls and applies, in one transaction. What differs between databases is then their statements.
+
+mod claim;
+mod complete;
+mod pairing;
+mod questions;
+mod receive;
+mod settle;
+
+pub use self::{
+    claim::{Claim, LaneState, claim, is_free, is_held_by},
+    complete::{TurnStanding, reply_parts},
+    pairing::{
+        CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerStanding, answer_stranger,
+        attempts_left, decide_pairing,
+    },
+    questions::{close_questions, open_question},
+    receive::{QueuedTurnState, can_be_replaced, can_join_album},
+    settle::{closing_notice, replacements, start_next},
+};
