@@ -1,7 +1,7 @@
 //! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
 use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartState, Timestamp, TurnId};
-use satchel_ledger::{TurnStanding, reply_parts};
+use satchel_ledger::{IncompleteTurn, reply_parts};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
@@ -65,9 +65,9 @@ pub(crate) async fn complete_turn(
                 completed.reported_failures.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>(),
             ));
     }
-    let mut standing = progress.standing;
-    standing.is_busy |= closes;
-    let started = write_parts(&mut batch, process, lease, completed, &standing, &records, now)?;
+    let mut incomplete = progress.incomplete;
+    incomplete.is_busy |= closes;
+    let started = write_parts(&mut batch, process, lease, completed, &incomplete, &records, now)?;
     session.finish(batch);
     Ok((started, history))
 }
@@ -181,14 +181,14 @@ fn write_parts(
     process: &Process,
     lease: &Lease,
     completed: CompletedTurn,
-    standing: &TurnStanding,
+    incomplete: &IncompleteTurn,
     records: &Records,
     now: Timestamp,
 ) -> Result<Option<Part>> {
     let CompletedTurn { turn, plan, reply_to, .. } = completed;
     let next_id = &mut || process.new_id();
-    let mut parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), standing, next_id, now);
-    if let Some(draft) = &standing.draft {
+    let mut parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), incomplete, next_id, now);
+    if let Some(draft) = &incomplete.draft {
         batch.add("DELETE FROM parts WHERE id = $1").bind(draft.id.0);
     }
     let started = parts.iter_mut().find(|part| part.state == PartState::Sending);

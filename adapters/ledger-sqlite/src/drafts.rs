@@ -31,9 +31,9 @@ pub(crate) async fn open(
     turn: TurnId,
     reply_to: Option<MessageRef>,
 ) -> Result<Option<Part>> {
-    let standing = journal::read_progress(session, lease, turn).await?.standing;
-    if standing.draft.is_some() || standing.is_busy {
-        return Ok(standing.draft);
+    let incomplete = journal::read_progress(session, lease, turn).await?.incomplete;
+    if incomplete.draft.is_some() || incomplete.is_busy {
+        return Ok(incomplete.draft);
     }
     let now = process.now();
     let (id, conversation) = (PartId(process.new_id()), lease.conversation.clone());

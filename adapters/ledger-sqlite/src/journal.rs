@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use satchel_domain::{Attachment, CallId, InboxId, NewAttachment, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId};
-use satchel_ledger::TurnStanding;
+use satchel_ledger::IncompleteTurn;
 use satchel_ports::{
     FileChange,
     ledger::{CallDecision, JournalEntry, Lease},
@@ -26,7 +26,7 @@ use crate::{
 /// Where an incomplete turn stands in its lane.
 #[derive(Default)]
 pub(crate) struct TurnProgress {
-    pub(crate) standing: TurnStanding,
+    pub(crate) incomplete: IncompleteTurn,
     /// Whether it has unsettled questions.
     pub(crate) asks: bool,
 }
@@ -64,8 +64,8 @@ pub(crate) async fn read_progress(session: &mut Session<'_>, lease: &Lease, turn
     let found = found.filter(|found| found.incomplete).ok_or_else(|| unknown(turn))?;
     let draft = if found.has_draft { drafts::read(session, turn).await? } else { None };
     let next_position = rows::number(found.next_position, "position")?;
-    let standing = TurnStanding { draft, is_busy: found.busy, next_position };
-    Ok(TurnProgress { standing, asks: found.asks })
+    let incomplete = IncompleteTurn { draft, is_busy: found.busy, next_position };
+    Ok(TurnProgress { incomplete, asks: found.asks })
 }
 
 /// Records a model message or the end of a task.

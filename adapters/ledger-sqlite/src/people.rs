@@ -2,8 +2,8 @@
 
 use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
 use satchel_ledger::{
-    CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerStanding, answer_stranger,
-    attempts_left, decide_pairing,
+    CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger, attempts_left,
+    decide_pairing,
 };
 use satchel_ports::ledger::{
     ClaimMode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
@@ -93,12 +93,12 @@ pub(crate) async fn find_answer(
     let found: Option<PairingRow> = answers.first_row(code)?;
     let state = found.as_ref().map(PairingRow::state).transpose()?;
     let open = answers.first_row::<(i64,)>(open)?.map_or(0, |(open,)| open);
-    let standing = StrangerStanding {
+    let codes = StrangerCodes {
         is_refused: state == Some(CodeState::Refused),
         has_code: state == Some(CodeState::Open),
         open_codes: rows::number(open, "number of codes")?,
     };
-    Ok(match answer_stranger(standing, rules) {
+    Ok(match answer_stranger(codes, rules) {
         StrangerAnswer::New => None,
         StrangerAnswer::Nothing => Some(None),
         StrangerAnswer::Same => Some(found.map(PairingRow::pairing).transpose()?),

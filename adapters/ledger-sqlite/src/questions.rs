@@ -21,7 +21,7 @@ pub(crate) async fn open(
     lease: &Lease,
     new: NewQuestion,
 ) -> Result<Part> {
-    let position = journal::read_progress(session, lease, new.call.turn).await?.standing.next_position;
+    let position = journal::read_progress(session, lease, new.call.turn).await?.incomplete.next_position;
     if let Some(asked) = find_question(session, new.call).await? {
         return Ok(asked);
     }

@@ -126,14 +126,12 @@ mod tests {
     };
     use satchel_ports::{
         HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger,
-        SequentialIds, ledger::SteeringRequests,
     };
     use satchel_routing::{deliver::DeliveryHandle, tables};
     use tokio_util::sync::CancellationToken;
     use uuid::Uuid;
 
     use super::*;
-    use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
 
     fn file(bytes: u64) -> Attachment {
         Attachment {
@@ -176,23 +174,9 @@ mod tests {
         });
         channel.expect_capabilities().returning(|_| tables::telegram());
         let services = AgentServices {
-            turns: Arc::new(ledger.turns),
-            outbox: Arc::new(ledger.outbox),
-            archive: Arc::new(ledger.archive),
             clock: Arc::new(ManualClock::at(Timestamp(5))),
-            ids: Arc::new(SequentialIds::default()),
-            bus: Arc::new(bus),
-            agents: AgentProfiles::single(AgentProfile::default_agent(
-                Arc::new(MockLanguageModel::new()),
-                Toolbox::default(),
-            )),
-            playbooks: None,
-            documents: None,
-            plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: Some(Arc::new(links)),
-            is_owner: Arc::new(|_, _| false),
-            is_owners_chat: Arc::new(|_| false),
-            settings: AgentSettings::default(),
+            ..crate::fixtures::services(ledger, bus, MockLanguageModel::new())
         };
         let lane = LaneHandle {
             lease: Lease { conversation: "telegram:41".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },

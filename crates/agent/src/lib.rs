@@ -9,6 +9,8 @@ pub mod complete;
 pub mod confirm;
 mod documents;
 pub mod draft;
+#[cfg(test)]
+mod fixtures;
 pub mod heading;
 pub mod model;
 mod nested;

@@ -6,9 +6,9 @@ use satchel_domain::{
 };
 use uuid::Uuid;
 
-/// Where an incomplete turn stands in its lane.
+/// An incomplete turn, as far as its end goes by it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct TurnStanding {
+pub struct IncompleteTurn {
     /// Its draft.
     pub draft: Option<Part>,
     /// Whether a part of the lane is unsettled for which others wait.
@@ -25,26 +25,26 @@ pub fn reply_parts(
     turn: TurnId,
     plan: Plan,
     reply_to: Option<&MessageRef>,
-    standing: &TurnStanding,
+    incomplete: &IncompleteTurn,
     next_id: &mut dyn FnMut() -> Uuid,
     now: Timestamp,
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(plan.parts.len());
-    for (position, planned) in (standing.next_position..).zip(plan.parts) {
+    for (position, planned) in (incomplete.next_position..).zip(plan.parts) {
         parts.push(Part {
             state: planned.failure.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             reply_to: reply_to.cloned(),
             ..Part::new(PartId(next_id()), conversation.clone(), turn, position, planned.content, now)
         });
     }
-    if let Some(draft) = &standing.draft {
-        finish_draft(draft, &mut parts, standing.next_position, now);
+    if let Some(draft) = &incomplete.draft {
+        finish_draft(draft, &mut parts, incomplete.next_position, now);
     }
     // What is in doubt is not started, and nothing behind it.
     if let Some(first) = parts.iter_mut().find(|part| !part.state.is_settled())
         && first.state == PartState::Pending
         && !first.content().is_some_and(PartContent::needs_preparation)
-        && !standing.is_busy
+        && !incomplete.is_busy
     {
         first.start(now);
     }
@@ -80,7 +80,7 @@ mod tests {
         Part { state, attempts: 1, first_attempt_at: Some(Timestamp(2)), streamed: true, ..part }
     }
 
-    fn parts(planned: Vec<PlannedPart>, standing: TurnStanding) -> Vec<Part> {
+    fn parts(planned: Vec<PlannedPart>, incomplete: IncompleteTurn) -> Vec<Part> {
         let mut ids = 0;
         let mut next_id = || {
             ids += 1;
@@ -89,7 +89,7 @@ mod tests {
         let conversation = "console:main".parse().expect("a conversation");
         let reply_to = MessageRef("7".into());
         let turn = TurnId(Uuid::from_u128(2));
-        reply_parts(&conversation, turn, Plan { parts: planned }, Some(&reply_to), &standing, &mut next_id, NOW)
+        reply_parts(&conversation, turn, Plan { parts: planned }, Some(&reply_to), &incomplete, &mut next_id, NOW)
     }
 
     fn states(parts: &[Part]) -> Vec<&'static str> {
@@ -100,37 +100,37 @@ mod tests {
     fn first_part_to_be_sent_is_started() {
         let too_large = PlannedPart { failure: Some(FailureReason::TooLarge { limit: 1 }), ..text("a") };
         let planned = vec![too_large, text("b"), text("c")];
-        let made = parts(planned.clone(), TurnStanding { next_position: 3, ..TurnStanding::default() });
+        let made = parts(planned.clone(), IncompleteTurn { next_position: 3, ..IncompleteTurn::default() });
         assert_eq!(states(&made), ["failed", "sending", "pending"]);
         assert_eq!(made.iter().map(|part| part.position).collect::<Vec<_>>(), [3, 4, 5], "behind its questions");
         assert_eq!((made[1].attempts, made[1].first_attempt_at), (1, Some(NOW)));
-        let busy = parts(planned, TurnStanding { is_busy: true, ..TurnStanding::default() });
+        let busy = parts(planned, IncompleteTurn { is_busy: true, ..IncompleteTurn::default() });
         assert_eq!(states(&busy), ["failed", "pending", "pending"]);
-        assert_eq!(states(&parts(vec![voice(), text("a")], TurnStanding::default())), ["pending", "pending"]);
+        assert_eq!(states(&parts(vec![voice(), text("a")], IncompleteTurn::default())), ["pending", "pending"]);
     }
 
     #[test]
     fn text_takes_the_place_of_the_draft() {
-        let standing = |state| TurnStanding { draft: Some(draft(state)), ..TurnStanding::default() };
+        let incomplete = |state| IncompleteTurn { draft: Some(draft(state)), ..IncompleteTurn::default() };
         let open = PartState::Open { message: MessageRef("m1".into()) };
-        let edited = parts(vec![text("a"), text("b")], standing(open.clone()));
+        let edited = parts(vec![text("a"), text("b")], incomplete(open.clone()));
         assert_eq!((edited[0].id.0.as_u128(), edited[0].attempts), (50, 2));
         assert_eq!((edited[0].target(), states(&edited)), (Some(&MessageRef("m1".into())), vec!["sending", "pending"]));
 
-        let doubtful = parts(vec![text("a"), text("b")], standing(PartState::Sending));
+        let doubtful = parts(vec![text("a"), text("b")], incomplete(PartState::Sending));
         assert_eq!((doubtful[0].id.0.as_u128(), states(&doubtful)), (50, vec!["in_doubt", "pending"]));
 
-        let gone = parts(vec![text("a")], standing(PartState::Pending));
+        let gone = parts(vec![text("a")], incomplete(PartState::Pending));
         assert_eq!(
             (gone[0].id.0.as_u128(), gone[0].attempts, gone[0].streamed),
             (1, 1, false),
             "under a key of its own"
         );
 
-        let without_text = parts(vec![voice()], standing(open));
+        let without_text = parts(vec![voice()], incomplete(open));
         let deletion = Operation::Delete { message: MessageRef("m1".into()) };
         assert_eq!((&without_text[0].operation, states(&without_text)), (&deletion, vec!["sending", "pending"]));
-        let unknown = parts(vec![voice()], standing(PartState::Sending));
+        let unknown = parts(vec![voice()], incomplete(PartState::Sending));
         assert_eq!(states(&unknown), ["replaced", "pending"], "nobody knows what to delete, and the doubt stays");
     }
 }

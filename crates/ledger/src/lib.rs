@@ -12,9 +12,9 @@ mod settle;
 
 pub use self::{
     claim::{Claim, LaneState, claim, is_free, is_held_by},
-    complete::{TurnStanding, reply_parts},
+    complete::{IncompleteTurn, reply_parts},
     pairing::{
-        CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerStanding, answer_stranger,
+        CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger,
         attempts_left, decide_pairing,
     },
     questions::{close_questions, open_question},

@@ -5,7 +5,7 @@ use satchel_ports::ledger::{PairingOutcome, PairingRules};
 
 /// What is known of a stranger's codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StrangerStanding {
+pub struct StrangerCodes {
     /// Whether they were refused not long ago.
     pub is_refused: bool,
     /// Whether they have a code that can still be used.
@@ -27,11 +27,11 @@ pub enum StrangerAnswer {
 
 /// Says what a stranger gets.
 #[must_use]
-pub fn answer_stranger(standing: StrangerStanding, rules: &PairingRules) -> StrangerAnswer {
-    match standing {
-        StrangerStanding { is_refused: true, .. } => StrangerAnswer::Nothing,
-        StrangerStanding { has_code: true, .. } => StrangerAnswer::Same,
-        StrangerStanding { open_codes, .. } if open_codes >= u64::from(rules.max_open) => StrangerAnswer::Nothing,
+pub fn answer_stranger(codes: StrangerCodes, rules: &PairingRules) -> StrangerAnswer {
+    match codes {
+        StrangerCodes { is_refused: true, .. } => StrangerAnswer::Nothing,
+        StrangerCodes { has_code: true, .. } => StrangerAnswer::Same,
+        StrangerCodes { open_codes, .. } if open_codes >= u64::from(rules.max_open) => StrangerAnswer::Nothing,
         _ => StrangerAnswer::New,
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         #[case] open_codes: u64,
         #[case] expected: StrangerAnswer,
     ) {
-        assert_eq!(answer_stranger(StrangerStanding { is_refused, has_code, open_codes }, &rules()), expected);
+        assert_eq!(answer_stranger(StrangerCodes { is_refused, has_code, open_codes }, &rules()), expected);
     }
 
     #[test]

@@ -8,10 +8,7 @@ use std::{
 };
 
 use satchel_domain::{ChannelCapabilities, Part, PartContent, PartId, PartState, Timestamp, capabilities::StreamRule};
-use satchel_ports::{
-    HolderId, Lease, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger, SequentialIds, TokioClock,
-    ledger::SteeringRequests,
-};
+use satchel_ports::{HolderId, Lease, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger, TokioClock};
 use satchel_routing::{
     deliver::{DeliveryContext, DeliveryHandle, Driver},
     tables,
@@ -20,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::*;
-use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
 
 const INTERVAL: Duration = Duration::from_millis(1_100);
 
@@ -69,22 +65,9 @@ fn open(capabilities: ChannelCapabilities) -> Scene {
         published.lock().unwrap().push(event);
         Ok(())
     });
-    let profile = AgentProfile::default_agent(Arc::new(MockLanguageModel::new()), Toolbox::default());
     let services = AgentServices {
-        turns: Arc::new(ledger.turns),
-        outbox: Arc::new(ledger.outbox),
-        archive: Arc::new(ledger.archive),
         clock: Arc::new(TokioClock::default()),
-        ids: Arc::new(SequentialIds::default()),
-        bus: Arc::new(bus),
-        agents: AgentProfiles::single(profile),
-        playbooks: None,
-        documents: None,
-        plan_steering: Arc::new(|_| SteeringRequests::default()),
-        links: None,
-        is_owner: Arc::new(|_, _| false),
-        is_owners_chat: Arc::new(|_| false),
-        settings: AgentSettings::default(),
+        ..crate::fixtures::services(ledger, bus, MockLanguageModel::new())
     };
     let (delivery, requests) = DeliveryHandle::new();
     let lane = LaneHandle {

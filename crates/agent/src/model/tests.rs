@@ -5,10 +5,9 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use futures::{StreamExt, stream};
 use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
 use satchel_ports::{
-    HolderId, Lease, ManualClock, MockArchive, MockChannel, MockEventBus, MockLanguageModel, MockOutbox, MockTurns,
-    ModelError, ModelEvent, ModelRequest, SequentialIds,
+    HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest,
     language_model::{ModelStream, ModelToolCall, TokenUsage},
-    ledger::{QueuedTurn, SteeringRequests},
+    ledger::QueuedTurn,
 };
 use satchel_routing::deliver::DeliveryHandle;
 use serde_json::json;
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{ModelResponse, call_model};
-use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox, draft::DeltaSink};
+use crate::{AgentServices, LaneHandle, draft::DeltaSink};
 
 const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -54,22 +53,7 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
     model.expect_stream().returning(move |_| script.lock().unwrap().take().expect("it is asked once").map(play));
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
-    AgentServices {
-        turns: Arc::new(MockTurns::new()),
-        outbox: Arc::new(MockOutbox::new()),
-        archive: Arc::new(MockArchive::new()),
-        clock: Arc::new(ManualClock::default()),
-        ids: Arc::new(SequentialIds::default()),
-        bus: Arc::new(bus),
-        agents: AgentProfiles::single(AgentProfile::default_agent(Arc::new(model), Toolbox::default())),
-        playbooks: None,
-        documents: None,
-        plan_steering: Arc::new(|_| SteeringRequests::default()),
-        links: None,
-        is_owner: Arc::new(|_, _| false),
-        is_owners_chat: Arc::new(|_| false),
-        settings: AgentSettings::default(),
-    }
+    crate::fixtures::services(MockLedger::default(), bus, model)
 }
 
 fn deltas(services: &AgentServices) -> DeltaSink {

@@ -9,17 +9,13 @@ use std::{
 };
 
 use satchel_domain::{MessageRef, PartContent, Timestamp, TurnId, delivery::DeliveryRules, part::CallQuestion};
-use satchel_ports::{
-    HolderId, Lease, ManualClock, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger, SequentialIds,
-    ledger::SteeringRequests,
-};
+use satchel_ports::{HolderId, Lease, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger};
 use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver};
 use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::*;
-use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -113,25 +109,7 @@ impl Scene {
             lines.lock().unwrap().push(line);
             Ok(())
         });
-        let services = AgentServices {
-            turns: Arc::new(ledger.turns),
-            outbox: Arc::new(ledger.outbox),
-            archive: Arc::new(ledger.archive),
-            clock: Arc::new(ManualClock::default()),
-            ids: Arc::new(SequentialIds::default()),
-            bus: Arc::new(bus),
-            agents: AgentProfiles::single(AgentProfile::default_agent(
-                Arc::new(MockLanguageModel::new()),
-                Toolbox::default(),
-            )),
-            playbooks: None,
-            documents: None,
-            plan_steering: Arc::new(|_| SteeringRequests::default()),
-            links: None,
-            is_owner: Arc::new(|_, _| false),
-            is_owners_chat: Arc::new(|_| false),
-            settings: AgentSettings::default(),
-        };
+        let services = crate::fixtures::services(ledger, bus, MockLanguageModel::new());
         let (delivery, requests) = DeliveryHandle::new();
         let lane = LaneHandle {
             lease: Lease { conversation: "discord:1".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
