@@ -176,7 +176,7 @@ impl Arrival<'_> {
         }
         let id = self.process.new_id();
         batch
-            .add("UPDATE inbox SET id = $2, message = json_patch($3, '{\"conversation\":null}') WHERE sequence = $1")
+            .add("UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1")
             .bind(sequence)
             .bind(id)
             .bind(Json(self.message));
@@ -213,7 +213,7 @@ impl Arrival<'_> {
         batch
             .add(
                 "INSERT INTO inbox (id, conversation, turn, message, received_at) \
-                 VALUES ($1, $2, $3, json_patch($4, '{\"conversation\":null}'), $5)",
+                 VALUES ($1, $2, $3, $4, $5)",
             )
             .bind(id)
             .bind(&conversation)

@@ -158,7 +158,7 @@ pub(crate) struct MessageRow {
     /// The turn that consumed it, or will.
     pub(crate) answered_in: Uuid,
     pub(crate) conversation: String,
-    /// All of it but the conversation.
+    /// Its conversation is that of the row, whatever it says: the conversation may have been renamed.
     pub(crate) message: Json<Map<String, Value>>,
     pub(crate) received_at: i64,
     pub(crate) file_state: Option<String>,

@@ -1,4 +1,4 @@
--- A file's record is columns, a message names its conversation in its row alone, and columns have the words of the code.
+-- A file's record is columns, and columns have the words of the code.
 
 ALTER TABLE attachments ADD COLUMN source      TEXT    NOT NULL DEFAULT 'user';
 ALTER TABLE attachments ADD COLUMN filename    TEXT    NOT NULL DEFAULT '';
@@ -16,8 +16,6 @@ UPDATE attachments SET
     visibility = COALESCE(record ->> 'visibility', 'deliver'),
     created_at = record ->> 'created_at';
 ALTER TABLE attachments DROP COLUMN record;
-
-UPDATE inbox SET message = json_remove(message, '$.conversation');
 
 ALTER TABLE lanes RENAME COLUMN owner TO holder;
 DROP INDEX lanes_owned;

@@ -155,7 +155,7 @@ async fn previous_files_turns_and_people_are_read() {
     assert_eq!(turns[0].response.as_ref().unwrap().attachments, std::slice::from_ref(first));
     assert_eq!(turns[0].parts[1].operation.files()[0].attachment, *first);
     assert_eq!(turns[0].messages[0].files, [InboundFileState::Stored(first.clone())]);
-    assert_eq!(turns[0].messages[0].message.conversation, main, "which is in its row alone");
+    assert_eq!(turns[0].messages[0].message.conversation, main, "that of its row");
     assert_eq!(ledger.history(&main, 100).await.unwrap().len(), 13);
     assert_eq!(ledger.list_people().await.unwrap()[0].approved_by, "console:owner");
     assert_eq!(ledger.count_undecodable().await.unwrap()[0].updates, 1);

@@ -39,6 +39,7 @@ pub(super) struct DraftDelivery {
 /// Waits until there is something to be done for the draft.
 pub(super) async fn due(delivery: &mut Option<DraftDelivery>, context: &DeliveryContext, lease: &Lease) {
     if let Some(delivery) = delivery
+        && !delivery.feed.borrow().is_ended
         && context.stop.run_until_cancelled(delivery.wait_until_due(context, &lease.conversation)).await.is_some()
     {
         return;
