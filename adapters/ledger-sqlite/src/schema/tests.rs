@@ -26,12 +26,10 @@ use crate::{Settings, SqliteLedger};
 /// The version before questions became parts.
 const BEFORE_QUESTIONS: i64 = 10;
 
-/// The version before the messages in which replies grow became drafts.
+/// The version before the messages in which replies grow became drafts and the records of files columns, and what a real
+/// data directory of it held.
 const BEFORE_DRAFTS: i64 = 11;
-
-/// The version before the record of a file became columns, and what a real data directory of it held.
-const BEFORE_FILE_COLUMNS: i64 = 12;
-const REAL_ROWS: &str = include_str!("version-12.sql");
+const REAL_ROWS: &str = include_str!("version-11.sql");
 
 /// Tells a process of a test, which is killed, what data directory to open.
 const DIRECTORY_TO_OPEN: &str = "SATCHEL_TEST_DIRECTORY_TO_OPEN";
@@ -129,7 +127,7 @@ async fn previous_streams_become_drafts() {
 
 #[tokio::test]
 async fn previous_files_turns_and_people_are_read() {
-    let directory = older_directory(BEFORE_FILE_COLUMNS, REAL_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS).await;
     let ledger = open(directory.path()).await;
     let main: ConversationId = "console:main".parse().unwrap();
     let files = ledger
@@ -164,7 +162,7 @@ async fn previous_files_turns_and_people_are_read() {
 /// A turn that has asked a person, a message behind it, and a part that was under way, as their process left them.
 #[tokio::test]
 async fn previous_work_goes_on() {
-    let directory = older_directory(BEFORE_FILE_COLUMNS, REAL_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS).await;
     let ledger = open(directory.path()).await;
     let channels = [ChannelName::new("console").unwrap()];
     let mut claimed = Vec::new();
@@ -200,7 +198,7 @@ async fn killed_conversion_loses_nothing() {
         drop(open(Path::new(&directory)).await);
         return std::future::pending().await;
     }
-    let directory = older_directory(BEFORE_FILE_COLUMNS, REAL_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS).await;
     let path = directory.path().join("satchel.db");
     let mut connection = connect(&path).await;
     // Long enough a conversion to be killed in.
@@ -214,7 +212,7 @@ async fn killed_conversion_loses_nothing() {
     .await
     .unwrap();
     connection.close().await.unwrap();
-    let copy = directory.path().join("satchel.db.version-12");
+    let copies = || list_copies(directory.path(), "satchel.db").unwrap();
     let mut unconverted = 0;
     for delay in (0..10).map(|step| Duration::from_millis(step * 12)) {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -223,7 +221,7 @@ async fn killed_conversion_loses_nothing() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        while !copy.exists() {
+        while copies().is_empty() {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it made a copy");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -234,18 +232,21 @@ async fn killed_conversion_loses_nothing() {
         let sound: String = sqlx::query_scalar("PRAGMA quick_check").fetch_one(&mut found).await.unwrap();
         assert_eq!(sound, "ok");
         let found_version = version(&mut found).await.unwrap();
-        assert!([BEFORE_FILE_COLUMNS, newest_version()].contains(&found_version), "{found_version}");
+        assert!((BEFORE_DRAFTS..=newest_version()).contains(&found_version), "{found_version}");
         let files: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM attachments").fetch_one(&mut found).await.unwrap();
         assert_eq!(files, 29_904);
         found.close().await.unwrap();
-        let mut old = connect(&copy).await;
-        assert_eq!(version(&mut old).await.unwrap(), BEFORE_FILE_COLUMNS);
-        old.close().await.unwrap();
+        for copy in copies() {
+            let mut old = connect(&copy).await;
+            let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM attachments").fetch_one(&mut old).await.unwrap();
+            assert_eq!(kept, files);
+            old.close().await.unwrap();
+            fs::remove_file(&copy).unwrap();
+        }
         if found_version == newest_version() {
             break;
         }
         unconverted += 1;
-        fs::remove_file(&copy).unwrap();
     }
     assert!(unconverted > 0, "none was killed in the midst of it");
     let ledger = open(directory.path()).await;

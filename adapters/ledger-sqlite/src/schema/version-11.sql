@@ -1,4 +1,4 @@
--- What a data directory of version 12 held: files, one of them forgotten, a question that waits, and, added to that, a message
+-- What a data directory of version 11 held: files, one of them forgotten, a question that waits, and, added to that, a message
 -- that waits with a voice note, a part under way, people, codes and an update that could not be read.
 
 INSERT INTO "lanes" VALUES('console:asks','console',X'01A21F1A4F4C76389A8BF1C851DABA9E',1,1795818177679,0,0,0,NULL);
