@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn text_takes_the_place_of_the_draft() {
+    fn first_text_continues_draft() {
         let incomplete = |state| IncompleteTurn { draft: Some(draft(state)), ..IncompleteTurn::default() };
         let open = PartState::Open { message: MessageRef("m1".into()) };
         let edited = parts(vec![text("a"), text("b")], incomplete(open.clone()));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn first_edit_starts_and_the_next_waits() {
+    fn only_first_edit_starts() {
         let (closed, is_left) = close_questions(vec![open(1), open(2)], Some("Allowed"), false, Timestamp(9), |_| true);
         assert_eq!(closed.iter().map(|part| part.state.as_str()).collect::<Vec<_>>(), ["sending", "pending"]);
         assert!(is_left && closed.iter().all(Part::is_closing_edit));

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn children_keep_age_label_and_place() {
+    fn children_inherit_age_and_label() {
         let text = PlannedPart::new(PartContent::from_text("b"));
         let refused = PlannedPart { failure: Some(FailureReason::Discarded), ..text.clone() };
         let edited = parent().into_edit_of(MessageRef("m".into()));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn next_part_starts_waits_or_is_in_doubt() {
+    fn next_part_starts_unless_waiting_or_in_doubt() {
         let rules = DeliveryRules::default();
         let after = |state| {
             let mut next = Part { state, ..parent() };

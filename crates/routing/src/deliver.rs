@@ -87,9 +87,7 @@ impl Driver {
     /// When the ledger fails or the lane is lost.
     pub async fn take_over(&mut self) -> Result<(), LedgerError> {
         self.taken_over = self.read_next().await?;
-        if self.taken_over.is_some() {
-            self.requests.count_task();
-        }
+        self.requests.set_busy(self.taken_over.is_some());
         Ok(())
     }
 
@@ -103,7 +101,7 @@ impl Driver {
             if self.deliver_from(part, false).await? {
                 return Ok(DriverEnd::Released);
             }
-            self.requests.count_done();
+            self.requests.set_busy(false);
         }
         loop {
             let request = tokio::select! {
@@ -114,7 +112,6 @@ impl Driver {
                     continue;
                 }
             };
-            let Some(request) = request else { return Ok(DriverEnd::Finished) };
             let is_released = match request {
                 DeliveryRequest::DeliverNext => self.deliver_next().await?,
                 DeliveryRequest::Started(part, before) if self.requests.is_unread_since(before) => {
@@ -131,7 +128,7 @@ impl Driver {
             if is_released {
                 return Ok(DriverEnd::Released);
             }
-            self.requests.count_done();
+            self.requests.set_busy(false);
         }
     }
 

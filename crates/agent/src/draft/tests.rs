@@ -136,7 +136,7 @@ impl Scene {
         }
     }
 
-    fn shown(&self) -> Vec<String> {
+    fn messages(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }
 }
@@ -148,11 +148,11 @@ async fn later_message_replaces_draft() {
     scene.passes().await;
     scene.begins_message(1);
     scene.passes().await;
-    assert_eq!(scene.shown(), ["Looking. "], "it stands until text takes its place");
+    assert_eq!(scene.messages(), ["Looking. "], "it stands until text takes its place");
     scene.writes("Here ").await;
     scene.writes("it is.").await;
     scene.passes().await;
-    assert_eq!(scene.shown(), ["Looking. ", "Here it is."]);
+    assert_eq!(scene.messages(), ["Looking. ", "Here it is."]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn running_tools_are_named_until_text_arrives() {
     scene.begins_message(1);
     scene.writes("Done.").await;
     scene.passes().await;
-    assert_eq!(scene.shown(), ["… file_list", "Looking.\n```\n```\n\n… file_read, attachment.get", "Done."]);
+    assert_eq!(scene.messages(), ["… file_list", "Looking.\n```\n```\n\n… file_read, attachment.get", "Done."]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +177,7 @@ async fn delta_channels_get_published_deltas_without_sends() {
     scene.begins_message(1);
     scene.writes("Bye.").await;
     scene.passes().await;
-    assert_eq!(scene.shown(), [""; 0]);
+    assert_eq!(scene.messages(), [""; 0]);
     let events = scene.events.lock().unwrap();
     let deltas = events.iter().map(|event| match event {
         BusEvent::TextDelta { message, text, .. } => (*message, text.as_str()),

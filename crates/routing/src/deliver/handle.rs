@@ -6,10 +6,7 @@ use std::sync::{
 };
 
 use satchel_domain::{MessageRef, Part, TurnId};
-use tokio::sync::{
-    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    watch,
-};
+use tokio::sync::watch;
 
 use super::draft::DraftDelivery;
 
@@ -21,12 +18,46 @@ pub(super) enum DeliveryRequest {
     Finish,
 }
 
-/// Asks the [`Driver`](super::Driver) of a lane for what is to be done. Requests are served in their order; one to a
-/// driver that has ended is ignored, for the ledger has it all.
+/// The requests that wait for the driver: one of each kind, however long a platform is away, for the ledger has what is to
+/// be delivered and in which order.
+#[derive(Default)]
+struct PendingRequests {
+    draft: Option<Box<DraftDelivery>>,
+    delivery: Option<DeliveryRequest>,
+    is_finishing: bool,
+    /// Whether the driver delivers.
+    is_busy: bool,
+}
+
+impl PendingRequests {
+    fn is_empty(&self) -> bool {
+        self.draft.is_none() && self.delivery.is_none() && !self.is_finishing
+    }
+
+    /// Takes the next one. A driver finishes when nothing else is left.
+    fn take_next(&mut self) -> Option<DeliveryRequest> {
+        if let Some(draft) = self.draft.take() {
+            return Some(DeliveryRequest::Draft(draft));
+        }
+        let delivery = self.delivery.take();
+        self.is_busy = delivery.is_some();
+        delivery.or_else(|| std::mem::take(&mut self.is_finishing).then_some(DeliveryRequest::Finish))
+    }
+
+    /// Adds a delivery. Where another one waits, both are what the ledger has to deliver.
+    fn deliver(&mut self, delivery: DeliveryRequest) {
+        self.delivery = Some(match self.delivery {
+            None => delivery,
+            Some(_) => DeliveryRequest::DeliverNext,
+        });
+    }
+}
+
+/// Asks the [`Driver`](super::Driver) of a lane for what is to be done. What is asked of a driver that has ended is ignored,
+/// for the ledger has it all.
 #[derive(Clone)]
 pub struct DeliveryHandle {
-    requests: UnboundedSender<DeliveryRequest>,
-    outstanding: Arc<watch::Sender<usize>>,
+    pending: Arc<watch::Sender<PendingRequests>>,
     reads: Arc<AtomicU64>,
 }
 
@@ -36,25 +67,31 @@ pub struct DeliveryMark(u64);
 
 /// The driver's end of a [`DeliveryHandle`].
 pub struct DeliveryRequests {
-    requests: UnboundedReceiver<DeliveryRequest>,
-    outstanding: Arc<watch::Sender<usize>>,
+    pending: Arc<watch::Sender<PendingRequests>>,
     reads: Arc<AtomicU64>,
 }
 
 impl DeliveryRequests {
-    /// Returns the next request; `None` when every handle is gone.
-    pub(super) async fn next(&mut self) -> Option<DeliveryRequest> {
-        self.requests.recv().await
+    /// Waits for the next request.
+    pub(super) async fn next(&mut self) -> DeliveryRequest {
+        let mut changes = self.pending.subscribe();
+        loop {
+            let mut next = None;
+            self.pending.send_if_modified(|pending| {
+                next = pending.take_next();
+                next.is_some()
+            });
+            if let Some(next) = next {
+                return next;
+            }
+            // The sender lives as long as this.
+            let _ = changes.wait_for(|pending| !pending.is_empty()).await;
+        }
     }
 
-    /// Counts something to do that nobody has asked for.
-    pub(super) fn count_task(&self) {
-        self.outstanding.send_modify(|count| *count += 1);
-    }
-
-    /// Counts it, or a request, as done.
-    pub(super) fn count_done(&self) {
-        self.outstanding.send_modify(|count| *count -= 1);
+    /// Records that the driver delivers, or no longer does.
+    pub(super) fn set_busy(&self, is_busy: bool) {
+        self.pending.send_modify(|pending| pending.is_busy = is_busy);
     }
 
     /// Records that a part was read of the ledger.
@@ -72,15 +109,14 @@ impl DeliveryHandle {
     /// Makes a handle, and what its requests arrive at.
     #[must_use]
     pub fn new() -> (Self, DeliveryRequests) {
-        let (sender, requests) = unbounded_channel();
-        let handle = Self { requests: sender, outstanding: Arc::default(), reads: Arc::default() };
-        let (outstanding, reads) = (Arc::clone(&handle.outstanding), Arc::clone(&handle.reads));
-        (handle, DeliveryRequests { requests, outstanding, reads })
+        let handle = Self { pending: Arc::default(), reads: Arc::default() };
+        let (pending, reads) = (Arc::clone(&handle.pending), Arc::clone(&handle.reads));
+        (handle, DeliveryRequests { pending, reads })
     }
 
     /// Delivers what this holder of the lane has committed, from its next part.
     pub fn wake(&self) {
-        self.send(DeliveryRequest::DeliverNext);
+        self.pending.send_modify(|pending| pending.deliver(DeliveryRequest::DeliverNext));
     }
 
     /// Returns what the driver has read by now. Called before a commit, it tells whether the driver may have read what was
@@ -93,10 +129,11 @@ impl DeliveryHandle {
     /// Delivers the parts of a turn that this holder of the lane has just completed: from the first one, if that was
     /// started with the commit. `before` is the mark before the commit.
     pub fn planned(&self, started: Option<Part>, before: DeliveryMark) {
-        self.send(match started {
+        let delivery = match started {
             Some(part) => DeliveryRequest::Started(Box::new(part), before),
             None => DeliveryRequest::DeliverNext,
-        });
+        };
+        self.pending.send_modify(|pending| pending.deliver(delivery));
     }
 
     /// Lets the reply of a turn grow in one message, where the channel edits. `earlier` is the draft of an earlier
@@ -104,32 +141,28 @@ impl DeliveryHandle {
     #[must_use]
     pub fn open_draft(&self, turn: TurnId, reply_to: Option<MessageRef>, earlier: Option<Part>) -> DraftHandle {
         let feed = Arc::new(watch::Sender::new(DraftFeed::default()));
-        self.send(DeliveryRequest::Draft(Box::new(DraftDelivery::new(turn, reply_to, earlier, Arc::clone(&feed)))));
+        let draft = Box::new(DraftDelivery::new(turn, reply_to, earlier, Arc::clone(&feed)));
+        self.pending.send_modify(|pending| pending.draft = Some(draft));
         DraftHandle(feed)
     }
 
     /// Ends the driver when what it was asked for is done, or left to the ledger because the process stops.
     pub fn finish(&self) {
-        self.send(DeliveryRequest::Finish);
+        self.pending.send_modify(|pending| pending.is_finishing = true);
     }
 
-    /// Returns whether all that was asked for is done. A draft may still grow.
+    /// Returns whether all that was asked for is delivered. A draft may still grow.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        *self.outstanding.borrow() == 0
+        let pending = self.pending.borrow();
+        !pending.is_busy && pending.delivery.is_none()
     }
 
-    /// Waits until all that was asked for is done.
+    /// Waits until all that was asked for is delivered.
     pub async fn idle(&self) {
-        let mut outstanding = self.outstanding.subscribe();
+        let mut pending = self.pending.subscribe();
         // The sender lives as long as this handle.
-        let _ = outstanding.wait_for(|count| *count == 0).await;
-    }
-
-    fn send(&self, request: DeliveryRequest) {
-        self.outstanding.send_modify(|count| *count += 1);
-        // Whoever holds the lane next reads the ledger.
-        let _ = self.requests.send(request);
+        let _ = pending.wait_for(|pending| !pending.is_busy && pending.delivery.is_none()).await;
     }
 }
 

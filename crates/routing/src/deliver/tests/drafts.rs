@@ -76,7 +76,7 @@ async fn draft_stops_at_text_limit_until_next_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draft_waits_for_earlier_reply() {
+async fn draft_follows_earlier_reply() {
     let mut scene = Stage { busy: 3, ..Stage::default() }.open();
     scene.writes("Thinking");
     scene.passes(2 * INTERVAL + 310).await;
@@ -206,7 +206,7 @@ async fn first_send_in_doubt_is_saved_without_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleted_draft_is_not_sent_again() {
+async fn deleted_draft_is_never_resent() {
     let mut scene = Stage { edits: vec![refused(Refusal::TargetGone)], ..Stage::default() }.open();
     scene.writes("One");
     scene.passes(INTERVAL + 310).await;

@@ -41,7 +41,7 @@ fn driver_with(parts: Vec<Part>) -> (DeliveryHandle, Driver, Arc<Mutex<Vec<PartI
 /// The driver comes to the part before the turn that has started it says so: after an operator has discarded the one
 /// before, or when a question was closed.
 #[tokio::test(start_paused = true)]
-async fn part_found_in_the_ledger_is_not_sent_again() {
+async fn part_read_from_ledger_is_sent_once() {
     let started = sending(text(1));
     let (handle, driver, sends) = driver_with(vec![started.clone()]);
     let before = handle.mark();
@@ -73,4 +73,16 @@ async fn driver_is_idle_once_all_is_done() {
         () = handle.idle() => {}
     }
     assert!(handle.is_idle());
+}
+
+/// A platform may be away for a day, in which turns go on.
+#[tokio::test(start_paused = true)]
+async fn many_requests_are_one_look_into_the_ledger() {
+    let (handle, driver, sends) = driver_with(vec![sending(text(1)), text(2)]);
+    for _ in 0..1_000 {
+        handle.planned(Some(sending(text(1))), handle.mark());
+    }
+    handle.finish();
+    driver.run().await.unwrap();
+    assert_eq!(*sends.lock().unwrap(), [text(1).id], "once, and nothing is looked for again");
 }
