@@ -7,7 +7,6 @@ mod backfill;
 mod checkpoint;
 mod intake;
 mod interactions;
-mod queue;
 mod reader;
 mod store;
 pub(crate) mod wire;

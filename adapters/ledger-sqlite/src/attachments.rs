@@ -2,19 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rusqlite::{Row, params};
 use satchel_domain::{
     Attachment, AttachmentId, ConversationId, Filename, MediaInfo, NewAttachment, Sha256, Timestamp, TurnId, Visibility,
 };
 use serde::{Deserialize, Serialize};
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
+    database::{Database, Json, Query, hex_ids},
     error::{Error, Result},
-    process::Process,
-    rows,
-    session::Session,
-    usage,
+    lanes::LaneId,
+    rows, usage,
 };
 
 /// A file as a row names it: its id, and what that row says of it otherwise than its record.
@@ -50,14 +49,14 @@ macro_rules! select_attachment {
     // With more columns.
     ($more:expr; $rest:expr) => {
         concat!(
-            "SELECT id, conversation, number, source, filename, mime, bytes, sha256, media, description, visibility, ",
-            "created_at", $more, " FROM attachments ", $rest
+            "SELECT attachments.id, lanes.conversation, number, source, filename, mime, bytes, sha256, media, description, ",
+            "visibility, created_at", $more, " FROM attachments JOIN lanes ON lanes.id = attachments.lane ", $rest
         )
     };
 }
 pub(crate) use select_attachment;
 
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct AttachmentRow {
     id: Uuid,
     conversation: String,
@@ -66,16 +65,36 @@ pub(crate) struct AttachmentRow {
     filename: String,
     mime: String,
     bytes: i64,
-    sha256: Vec<u8>,
-    media: Json<MediaInfo>,
+    sha256: [u8; 32],
+    media: MediaInfo,
     description: String,
     visibility: String,
     created_at: i64,
 }
 
+impl TryFrom<&Row<'_>> for AttachmentRow {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            conversation: row.get("conversation")?,
+            number: row.get("number")?,
+            source: row.get("source")?,
+            filename: row.get("filename")?,
+            mime: row.get("mime")?,
+            bytes: row.get("bytes")?,
+            sha256: row.get("sha256")?,
+            media: row.get::<_, Json<_>>("media")?.0,
+            description: row.get("description")?,
+            visibility: row.get("visibility")?,
+            created_at: row.get("created_at")?,
+        })
+    }
+}
+
 impl AttachmentRow {
     pub(crate) fn into_attachment(self) -> Result<Attachment> {
-        let sha256 = self.sha256.try_into().map_err(|_| Error::Row { what: "digest of a file" })?;
         Ok(Attachment {
             id: AttachmentId(self.id),
             number: rows::attachment_number(self.number)?,
@@ -84,8 +103,8 @@ impl AttachmentRow {
             filename: rows::from_text(self.filename, "name of a file")?,
             mime: self.mime,
             bytes: rows::number(self.bytes, "size of a file")?,
-            sha256: Sha256(sha256),
-            media: self.media.0,
+            sha256: Sha256(self.sha256),
+            media: self.media,
             description: self.description,
             created_at: Timestamp(self.created_at),
             visibility: rows::from_text(self.visibility, "visibility of a file")?,
@@ -99,27 +118,25 @@ pub(crate) struct Records(HashMap<AttachmentId, Attachment>);
 
 impl Records {
     /// Reads the records of files, in one statement, or none if there are no files.
-    pub(crate) async fn read(session: &mut Session<'_>, files: HashSet<AttachmentId>) -> Result<Self> {
+    pub(crate) fn read(db: &Database, files: HashSet<AttachmentId>) -> Result<Self> {
         if files.is_empty() {
             return Ok(Self::default());
         }
-        let ids: Vec<String> = files.into_iter().map(|file| format!("{:X}", file.0.simple())).collect();
-        let rows: Vec<AttachmentRow> =
-            sqlx::query_as(select_attachment!("WHERE id IN (SELECT unhex(value) FROM json_each($1))"))
-                .bind(Json(ids))
-                .fetch_all(session.connection().await?)
-                .await?;
+        let rows: Vec<AttachmentRow> = db.all(
+            select_attachment!("WHERE attachments.id IN (SELECT unhex(value) FROM json_each(?1))"),
+            [hex_ids(files.into_iter().map(|file| file.0))],
+        )?;
         let records = rows.into_iter().map(|row| Ok((AttachmentId(row.id), row.into_attachment()?)));
         records.collect::<Result<_>>().map(Self)
     }
 
     /// Reads the records of files that a caller names. All must be of this conversation.
-    pub(crate) async fn of_conversation(
-        session: &mut Session<'_>,
+    pub(crate) fn of_conversation(
+        db: &Database,
         conversation: &ConversationId,
         files: HashSet<AttachmentId>,
     ) -> Result<Self> {
-        let records = Self::read(session, files.clone()).await?;
+        let records = Self::read(db, files.clone())?;
         let is_known = |id: &AttachmentId| records.0.get(id).is_some_and(|record| record.conversation == *conversation);
         match files.into_iter().find(|id| !is_known(id)) {
             Some(foreign) => Err(unknown(foreign)),
@@ -169,49 +186,44 @@ fn unknown(file: AttachmentId) -> Error {
     Error::unknown(format!("attachment {file}"))
 }
 
-/// Stores a file and gives it its number, if it fits the quotas; one that is stored already stays as it is.
-pub(crate) async fn store(
-    session: &mut Session<'_>,
-    process: &Process,
+/// Stores a file of a turn and gives it its number, if it fits the quotas; one that is stored already stays as it is.
+pub(crate) fn store(
+    db: &Database,
     conversation: &ConversationId,
+    lane: LaneId,
     turn: TurnId,
     file: &NewAttachment,
 ) -> Result<Attachment> {
-    let mut known = Records::read(session, HashSet::from([file.id])).await?;
+    let mut known = Records::read(db, HashSet::from([file.id]))?;
     if let Some(stored) = known.0.remove(&file.id) {
         return if stored.conversation == *conversation { Ok(stored) } else { Err(unknown(file.id)) };
     }
-    let rules = &process.settings.quotas;
-    let account = usage::account(session, rules, conversation, turn).await?;
-    usage::check(session, rules, &account, file.bytes).await?;
-    let number: i64 = sqlx::query_scalar(
-        "UPDATE lanes SET last_number = last_number + 1 WHERE conversation = $1 RETURNING last_number",
-    )
-    .bind(conversation.to_string())
-    .fetch_one(session.connection().await?)
-    .await?;
+    let account = usage::account(db, conversation, turn)?;
+    usage::check(db, &account, file.bytes)?;
+    let number: i64 =
+        db.value("UPDATE lanes SET last_number = last_number + 1 WHERE id = ?1 RETURNING last_number", [lane])?;
     let attachment = file.clone().numbered(conversation.clone(), rows::attachment_number(number)?);
-    sqlx::query(
-        "INSERT INTO attachments (id, conversation, number, turn, source, filename, mime, bytes, sha256, media, description, \
+    db.run(
+        "INSERT INTO attachments (id, lane, number, turn, source, filename, mime, bytes, sha256, media, description, \
              visibility, created_at, person) \
-         VALUES ($1, $2, $3, $4, $5 ->> '$', $6, $7, $8, $9, $10, $11, $12 ->> '$', $13, $14)",
-    )
-    .bind(attachment.id.0)
-    .bind(conversation.to_string())
-    .bind(number)
-    .bind(turn.0)
-    .bind(Json(attachment.source))
-    .bind(attachment.filename.as_str())
-    .bind(&attachment.mime)
-    .bind(i64::try_from(attachment.bytes).unwrap_or(i64::MAX))
-    .bind(attachment.sha256.0.as_slice())
-    .bind(Json(&attachment.media))
-    .bind(&attachment.description)
-    .bind(Json(attachment.visibility))
-    .bind(attachment.created_at.0)
-    .bind(account.person.as_ref().map(ToString::to_string))
-    .execute(session.connection().await?)
-    .await?;
-    usage::add_file(session, &account, attachment.bytes).await?;
+         VALUES (?1, ?2, ?3, ?4, ?5 ->> '$', ?6, ?7, ?8, ?9, ?10, ?11, ?12 ->> '$', ?13, ?14)",
+        params![
+            attachment.id.0,
+            lane,
+            number,
+            turn.0,
+            Json(attachment.source),
+            attachment.filename.as_str(),
+            attachment.mime,
+            rows::signed(attachment.bytes),
+            attachment.sha256.0,
+            Json(&attachment.media),
+            attachment.description,
+            Json(attachment.visibility),
+            attachment.created_at.0,
+            account.person.as_ref().map(ToString::to_string),
+        ],
+    )?;
+    usage::add_file(db, &account, attachment.bytes)?;
     Ok(attachment)
 }

@@ -1,76 +1,57 @@
 //! The audit log: lines are added in the commit of what they describe, and removed by age alone.
 
-use satchel_domain::{ConversationId, Timestamp, TurnId};
+use rusqlite::params;
+use satchel_domain::{Timestamp, TurnId};
 use satchel_ports::{AuditQuery, AuditRecord, FileChange};
-use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::{batch::Batch, error::Result, rows, session::Session};
+use crate::{
+    database::{Database, Json, Query},
+    error::Result,
+    lanes::{self, LaneId},
+    rows,
+};
 
-#[derive(sqlx::FromRow)]
-struct AuditRow {
-    at: i64,
-    conversation: String,
-    turn: Uuid,
-    change: Json<FileChange>,
-}
-
-impl TryFrom<AuditRow> for AuditRecord {
-    type Error = crate::error::Error;
-
-    fn try_from(AuditRow { at, conversation, turn, change }: AuditRow) -> Result<Self> {
-        let conversation = rows::conversation(&conversation)?;
-        Ok(Self { at: Timestamp(at), conversation, turn: TurnId(turn), change: change.0 })
-    }
-}
+type AuditRow = (i64, String, Uuid, Json<FileChange>);
 
 /// Adds a line for each change, in their order.
-pub(crate) fn insert(
-    batch: &mut Batch,
-    conversation: &ConversationId,
-    turn: TurnId,
-    changes: &[FileChange],
-    now: Timestamp,
-) {
-    if changes.is_empty() {
-        return;
+pub(crate) fn insert(db: &Database, lane: LaneId, turn: TurnId, changes: &[FileChange]) -> Result<()> {
+    let now = db.now();
+    for change in changes {
+        db.run(
+            "INSERT INTO audit (at, lane, turn, change) VALUES (?1, ?2, ?3, ?4)",
+            params![now.0, lane, turn.0, Json(change)],
+        )?;
     }
-    batch
-        .add(
-            "INSERT INTO audit (at, conversation, turn, change) \
-             SELECT $1, $2, $3, value FROM json_each($4) ORDER BY key",
-        )
-        .bind(now.0)
-        .bind(conversation.to_string())
-        .bind(turn.0)
-        .bind(Json(changes));
+    Ok(())
 }
 
 /// Reads lines, newest first.
-pub(crate) async fn list(session: &mut Session<'_>, query: &AuditQuery) -> Result<Vec<AuditRecord>> {
+pub(crate) fn list(db: &Database, query: &AuditQuery) -> Result<Vec<AuditRecord>> {
+    let (since, limit) = (query.since.map_or(i64::MIN, |since| since.0), query.limit.map_or(-1, i64::from));
     // Two statements: one for both could use no index.
-    let sql = match query.conversation {
-        Some(_) => {
-            "SELECT at, conversation, turn, change FROM audit \
-             WHERE conversation = $1 AND at >= $2 ORDER BY sequence DESC LIMIT $3"
-        }
-        None => {
-            "SELECT at, conversation, turn, change FROM audit \
-             WHERE $1 IS NULL AND at >= $2 ORDER BY sequence DESC LIMIT $3"
-        }
+    let rows: Vec<AuditRow> = match &query.conversation {
+        Some(conversation) => db.all(
+            "SELECT at, conversation, turn, change FROM audit JOIN lanes ON lanes.id = audit.lane \
+             WHERE lane = ?1 AND at >= ?2 ORDER BY sequence DESC LIMIT ?3",
+            params![lanes::find_id(db, conversation)?, since, limit],
+        )?,
+        None => db.all(
+            "SELECT at, conversation, turn, change FROM audit JOIN lanes ON lanes.id = audit.lane \
+             WHERE at >= ?1 ORDER BY sequence DESC LIMIT ?2",
+            [since, limit],
+        )?,
     };
-    let rows: Vec<AuditRow> = sqlx::query_as(sql)
-        .bind(query.conversation.as_ref().map(ToString::to_string))
-        .bind(query.since.map_or(i64::MIN, |since| since.0))
-        .bind(query.limit.map_or(-1, i64::from))
-        .fetch_all(session.connection().await?)
-        .await?;
-    rows.into_iter().map(AuditRecord::try_from).collect()
+    rows.into_iter().map(record).collect()
+}
+
+fn record((at, conversation, turn, Json(change)): AuditRow) -> Result<AuditRecord> {
+    let conversation = rows::conversation(&conversation)?;
+    Ok(AuditRecord { at: Timestamp(at), conversation, turn: TurnId(turn), change })
 }
 
 /// Removes the lines that were committed before this time.
-pub(crate) async fn prune(session: &mut Session<'_>, before: Timestamp) -> Result<u64> {
-    let removed =
-        sqlx::query("DELETE FROM audit WHERE at < $1").bind(before.0).execute(session.connection().await?).await?;
-    Ok(removed.rows_affected())
+pub(crate) fn prune(db: &Database, before: Timestamp) -> Result<u64> {
+    let removed = db.run("DELETE FROM audit WHERE at < ?1", [before.0])?;
+    Ok(u64::try_from(removed).unwrap_or(u64::MAX))
 }

@@ -1,29 +1,27 @@
 //! How far each channel's stream has been taken in, in the words of its adapter.
 
+use rusqlite::params;
 use satchel_domain::ChannelName;
 use serde_json::Value;
-use sqlx::types::Json;
 
-use crate::{error::Result, session::Session};
+use crate::{
+    database::{Database, Json, Query},
+    error::Result,
+};
 
-/// Reads a channel's bookmark.
-pub(crate) async fn read(session: &mut Session<'_>, channel: &ChannelName) -> Result<Option<Value>> {
-    let kept: Option<(Json<Value>,)> = sqlx::query_as("SELECT bookmark FROM bookmarks WHERE channel = $1")
-        .bind(channel.as_str())
-        .fetch_optional(session.connection().await?)
-        .await?;
-    Ok(kept.map(|(Json(bookmark),)| bookmark))
+/// Reads a channel's checkpoint.
+pub(crate) fn load(db: &Database, channel: &ChannelName) -> Result<Option<Value>> {
+    let stored: Option<(Json<Value>,)> =
+        db.first("SELECT bookmark FROM bookmarks WHERE channel = ?1", [channel.as_str()])?;
+    Ok(stored.map(|(Json(checkpoint),)| checkpoint))
 }
 
-/// Keeps a channel's bookmark in place of the one before.
-pub(crate) async fn keep(session: &mut Session<'_>, channel: &ChannelName, bookmark: &Value) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO bookmarks (channel, bookmark) VALUES ($1, $2) \
+/// Stores a channel's checkpoint in place of the one before.
+pub(crate) fn save(db: &Database, channel: &ChannelName, checkpoint: &Value) -> Result<()> {
+    db.run(
+        "INSERT INTO bookmarks (channel, bookmark) VALUES (?1, ?2) \
          ON CONFLICT (channel) DO UPDATE SET bookmark = excluded.bookmark",
-    )
-    .bind(channel.as_str())
-    .bind(Json(bookmark))
-    .execute(session.connection().await?)
-    .await?;
+        params![channel.as_str(), Json(checkpoint)],
+    )?;
     Ok(())
 }

@@ -1,80 +1,87 @@
-//! The files of queued messages: stored and numbered, or refused.
+//! The files of queued messages: stored and numbered, refused, or heard.
 
+use rusqlite::params;
 use satchel_domain::{Attachment, InboxId, NewAttachment, RefusedFile, TurnId};
-use satchel_ports::ledger::Lease;
-use sqlx::types::Json;
+use satchel_ports::ledger::{Lease, Transcription};
 use uuid::Uuid;
 
 use crate::{
     attachments,
-    batch::Batch,
+    database::{Database, Json, Query},
     error::{Error, Result},
-    lanes,
-    process::Process,
-    session::Session,
+    lanes::{self, LaneId},
 };
 
+/// A message of a lane that is held.
+struct StoredMessage {
+    lane: LaneId,
+    sequence: i64,
+    turn: TurnId,
+}
+
+impl StoredMessage {
+    /// Finds a message of the lane, if the lease is valid.
+    fn find(db: &Database, lease: &Lease, message: InboxId) -> Result<Self> {
+        let lane = lanes::require(db, lease)?.id;
+        let found: Option<(i64, Uuid)> =
+            db.first("SELECT sequence, turn FROM inbox WHERE id = ?1 AND lane = ?2", params![message.0, lane])?;
+        let (sequence, turn) = found.ok_or_else(|| Error::unknown(format!("message {message}")))?;
+        Ok(Self { lane, sequence, turn: TurnId(turn) })
+    }
+}
+
 /// Stores a fetched file as the `index`th of a message and numbers it.
-pub(crate) async fn store_file(
-    session: &mut Session<'_>,
-    process: &Process,
+pub(crate) fn store_file(
+    db: &Database,
     lease: &Lease,
     message: InboxId,
     index: u32,
     file: &NewAttachment,
 ) -> Result<Attachment> {
-    let (sequence, turn) = find(session, lease, message).await?;
-    let attachment = attachments::store(session, process, &lease.conversation, turn, file).await?;
-    let stored = sqlx::query(
-        "UPDATE inbox_files SET state = 'stored', attachment = $3, refused = NULL WHERE message = $1 AND position = $2",
-    )
-    .bind(sequence)
-    .bind(i64::from(index))
-    .bind(attachment.id.0)
-    .execute(session.connection().await?)
-    .await?;
-    require_file(stored.rows_affected(), message, index)?;
+    let stored = StoredMessage::find(db, lease, message)?;
+    let attachment = attachments::store(db, &lease.conversation, stored.lane, stored.turn, file)?;
+    let updated = db.run(
+        "UPDATE inbox_files SET state = 'stored', attachment = ?3, refused = NULL WHERE message = ?1 AND position = ?2",
+        params![stored.sequence, index, attachment.id.0],
+    )?;
+    require_file(updated, message, index)?;
     Ok(attachment)
 }
 
 /// Records that the `index`th file of a message was not taken.
-pub(crate) async fn refuse_file(
-    session: &mut Session<'_>,
+pub(crate) fn refuse_file(
+    db: &Database,
     lease: &Lease,
     message: InboxId,
     index: u32,
     refused: &RefusedFile,
 ) -> Result<()> {
-    let (sequence, _) = find(session, lease, message).await?;
-    let stored = sqlx::query(
-        "UPDATE inbox_files SET state = 'refused', attachment = NULL, refused = $3 WHERE message = $1 AND position = $2",
-    )
-    .bind(sequence)
-    .bind(i64::from(index))
-    .bind(Json(refused))
-    .execute(session.connection().await?)
-    .await?;
-    require_file(stored.rows_affected(), message, index)
+    let sequence = StoredMessage::find(db, lease, message)?.sequence;
+    let updated = db.run(
+        "UPDATE inbox_files SET state = 'refused', attachment = NULL, refused = ?3 WHERE message = ?1 AND position = ?2",
+        params![sequence, index, Json(refused)],
+    )?;
+    require_file(updated, message, index)
 }
 
-/// Finds a message of the lane, if the lease is valid.
-pub(crate) async fn find(session: &mut Session<'_>, lease: &Lease, message: InboxId) -> Result<(i64, TurnId)> {
-    let mut batch = Batch::default();
-    let lane = lanes::read(&mut batch, &lease.conversation);
-    let found = batch
-        .add("SELECT sequence, turn FROM inbox WHERE id = $1 AND conversation = $2")
-        .bind(message.0)
-        .bind(lease.conversation.to_string())
-        .id();
-    let answers = session.run(batch).await?;
-    lanes::require(&answers, lane, lease)?;
-    let found: Option<(i64, Uuid)> = answers.first_row(found)?;
-    let (sequence, turn) = found.ok_or_else(|| Error::unknown(format!("message {message}")))?;
-    Ok((sequence, TurnId(turn)))
+/// Records what became of the words of a voice note.
+pub(crate) fn record_transcription(
+    db: &Database,
+    lease: &Lease,
+    message: InboxId,
+    index: u32,
+    transcription: &Transcription,
+) -> Result<()> {
+    let sequence = StoredMessage::find(db, lease, message)?.sequence;
+    let updated = db.run(
+        "UPDATE inbox_files SET transcription = ?3 WHERE message = ?1 AND position = ?2",
+        params![sequence, index, Json(transcription)],
+    )?;
+    require_file(updated, message, index)
 }
 
-pub(crate) fn require_file(rows: u64, message: InboxId, index: u32) -> Result<()> {
-    match rows {
+fn require_file(updated: usize, message: InboxId, index: u32) -> Result<()> {
+    match updated {
         0 => Err(Error::unknown(format!("file {index} of message {message}"))),
         _ => Ok(()),
     }

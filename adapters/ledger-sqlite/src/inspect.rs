@@ -1,21 +1,23 @@
 //! A look at a database without using it: for whoever wants to know whether it is well.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
+use rusqlite::{Connection, OpenFlags};
 use satchel_ports::ledger::UndecodableCount;
-use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use crate::{
     open::{DATABASE, OpenError, at_database, at_directory},
     owners::Owners,
     process::Settings,
     schema::{list_copies, newest_version, version},
-    session::Session,
     undecodable,
 };
 
 /// How many kinds of damage are listed.
-const LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 
 /// What was found in a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,40 +44,51 @@ pub struct Inspection {
 /// # Errors
 /// When it can't be read, in words for the person who looks after it.
 pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
+    let directory = data_dir.to_owned();
+    let inspected = tokio::task::spawn_blocking(move || inspect_directory(&directory)).await;
+    let other = |panic| OpenError::Other { path: data_dir.join(DATABASE), source: Box::new(panic) };
+    inspected.map_err(other)?
+}
+
+fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     let path = data_dir.join(DATABASE);
-    let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
-    let bytes = match tokio::fs::metadata(&path).await {
+    let failed = |error: rusqlite::Error| at_database(&path, data_dir, error);
+    let in_directory = |error: io::Error| at_directory(data_dir.to_owned(), error);
+    let bytes = match fs::metadata(&path) {
         Ok(metadata) => metadata.len(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(at_directory(path, error)),
     };
-    let options = SqliteConnectOptions::new()
-        .filename(&path)
-        .create_if_missing(false)
-        .busy_timeout(Settings::default().busy_timeout)
-        .pragma("query_only", "ON")
-        .disable_statement_logging();
-    let mut connection = options.connect().await.map_err(failed)?;
-    let version = version(&mut connection).await.map_err(failed)?;
-    let check = format!("PRAGMA quick_check({LISTED})");
-    let found: Vec<String> =
-        sqlx::query_scalar(sqlx::AssertSqlSafe(check)).fetch_all(&mut connection).await.map_err(failed)?;
+    let connection = connect_without_writing(&path).map_err(failed)?;
+    let version = version(&connection).map_err(failed)?;
+    let damage = find_damage(&connection).map_err(failed)?;
     // A database that is damaged, or older than the table, has nothing to say of it.
-    let undecodable = undecodable::counts(&mut Session::reading(&mut connection)).await.unwrap_or_default();
-    // What was read is known already; a connection that can't be closed in good order changes nothing of it.
-    let _closed = connection.close().await;
-    let directory = data_dir.to_owned();
-    let living = tokio::task::spawn_blocking(move || Owners::open(&directory)?.living()).await;
-    let living = living.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+    let undecodable = undecodable::count(&connection).unwrap_or_default();
+    drop(connection);
     Ok(Some(Inspection {
         version,
         known: newest_version(),
-        damage: found.into_iter().filter(|line| line != "ok").collect(),
+        damage,
         bytes,
-        processes: living.map_err(|error| at_directory(data_dir.to_owned(), error))?,
+        processes: Owners::open(data_dir).and_then(|owners| owners.living()).map_err(in_directory)?,
         undecodable,
-        copies: list_copies(data_dir, DATABASE).map_err(|error| at_directory(data_dir.to_owned(), error))?,
+        copies: list_copies(data_dir, DATABASE).map_err(in_directory)?,
     }))
+}
+
+fn connect_without_writing(path: &Path) -> rusqlite::Result<Connection> {
+    // Reading beside a process that writes takes a file that both of them can write.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Settings::default().busy_timeout)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn find_damage(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut check = connection.prepare(&format!("PRAGMA quick_check({MAX_LISTED})"))?;
+    let found = check.query_map([], |row| row.get(0))?;
+    found.filter(|line: &rusqlite::Result<String>| !line.as_ref().is_ok_and(|line| line == "ok")).collect()
 }
 
 #[cfg(test)]
@@ -125,18 +138,18 @@ mod tests {
         );
         let path = directory.path().join("satchel.db");
         // What is only in the log would hide what is damaged in the file.
-        let mut connection = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
-        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-        let mut bytes = std::fs::read(&path).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "wal_checkpoint", "TRUNCATE").unwrap();
+        drop(connection);
+        let mut bytes = fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle..].fill(0x5a);
-        std::fs::write(&path, &bytes).unwrap();
+        fs::write(&path, &bytes).unwrap();
         match inspect(directory.path()).await {
             Ok(found) => assert!(!found.unwrap().damage.is_empty()),
             Err(error) => assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}"),
         }
-        std::fs::write(&path, "no database at all, but long enough to be looked at by whoever opens it").unwrap();
+        fs::write(&path, "no database at all, but long enough to be looked at by whoever opens it").unwrap();
         let error = inspect(directory.path()).await.unwrap_err();
         assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
     }

@@ -1,186 +1,184 @@
-//! Leases: who works on a conversation.
+//! Lanes: who works on a conversation, by which number its rows name it, and its settings.
 
-use futures::TryStreamExt;
+use rusqlite::{OptionalExtension, Row, params};
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
+use satchel_ledger::LaneState;
 use satchel_ports::ledger::{ClaimedLane, ConversationSetting, HolderId, Lease, ReleaseMode};
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    batch::{Answers, Batch, Statement},
+    database::{Database, Json, Query, hex_ids},
     error::{Error, Result},
-    process::Process,
-    rows::{self, LaneRow},
-    session::Session,
-    turns,
+    rows, turns,
 };
 
 /// How many lanes a search brings back, so that a few that others take meanwhile don't end it.
-const CANDIDATES: i64 = 8;
+const MAX_CANDIDATES: i64 = 8;
 
-/// Adds the question who holds a lane: a [`LaneRow`], or nothing before the conversation's first message.
-pub(crate) fn read(batch: &mut Batch, conversation: &ConversationId) -> Statement {
-    batch
-        .add("SELECT holder, token, expires_at, voice FROM lanes WHERE conversation = $1")
-        .bind(conversation.to_string())
-        .id()
+/// The number by which rows name a conversation.
+pub(crate) type LaneId = i64;
+
+/// A lane as a verb finds it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) id: LaneId,
+    pub(crate) state: LaneState,
+    /// Whether every reply is spoken too.
+    pub(crate) voice: bool,
+    /// The agent that somebody chose.
+    pub(crate) agent: Option<String>,
 }
 
-/// Fails when the lease is not, or no longer, that of the lane which `lane` has read.
-///
-/// What a verb wrote in the same batch is rolled back by its failure.
-pub(crate) fn require(answers: &Answers, lane: Statement, lease: &Lease) -> Result<()> {
-    require_row(answers.first_row::<LaneRow>(lane)?.as_ref(), lease)
-}
+impl TryFrom<&Row<'_>> for Lane {
+    type Error = rusqlite::Error;
 
-/// Fails when the lease is not, or no longer, that of this lane.
-pub(crate) fn require_row(lane: Option<&LaneRow>, lease: &Lease) -> Result<()> {
-    match satchel_ledger::is_held_by(lane.map(LaneRow::state).as_ref(), lease) {
-        true => Ok(()),
-        false => Err(Error::LeaseLost(lease.conversation.clone())),
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            state: LaneState {
+                holder: row.get::<_, Option<Uuid>>("holder")?.map(HolderId),
+                token: row.get::<_, i64>("token")?.cast_unsigned(),
+                expires_at: Timestamp(row.get("expires_at")?),
+            },
+            voice: row.get("voice")?,
+            agent: row.get("agent")?,
+        })
     }
+}
+
+/// Finds the lane of a conversation; there is none before its first message.
+pub(crate) fn find(db: &Database, conversation: &ConversationId) -> Result<Option<Lane>> {
+    db.first(
+        "SELECT id, holder, token, expires_at, voice, agent FROM lanes WHERE conversation = ?1",
+        [conversation.to_string()],
+    )
+}
+
+/// Finds the number of a conversation; `None`, which is that of no row, before its first message.
+pub(crate) fn find_id(db: &Database, conversation: &ConversationId) -> Result<Option<LaneId>> {
+    let mut statement = db.prepare_cached("SELECT id FROM lanes WHERE conversation = ?1")?;
+    Ok(statement.query_row([conversation.to_string()], |row| row.get(0)).optional()?)
+}
+
+/// Finds the lane of a lease. It fails when the lease is not, or no longer, that of the lane.
+pub(crate) fn require(db: &Database, lease: &Lease) -> Result<Lane> {
+    let lane = find(db, &lease.conversation)?;
+    let held = lane.filter(|lane| satchel_ledger::is_held_by(&lane.state, lease));
+    held.ok_or_else(|| Error::LeaseLost(lease.conversation.clone()))
 }
 
 /// Creates the lane of a conversation's first message.
-pub(crate) fn create(batch: &mut Batch, conversation: &ConversationId) {
-    batch
-        .add("INSERT INTO lanes (conversation, channel) VALUES ($1, $2)")
-        .bind(conversation.to_string())
-        .bind(conversation.channel().as_str());
+pub(crate) fn create(db: &Database, conversation: &ConversationId) -> Result<Lane> {
+    db.run(
+        "INSERT INTO lanes (conversation, channel) VALUES (?1, ?2)",
+        [conversation.to_string().as_str(), conversation.channel().as_str()],
+    )?;
+    let state = LaneState { holder: None, token: 0, expires_at: Timestamp(0) };
+    Ok(Lane { id: db.last_insert_rowid(), state, voice: false, agent: None })
 }
 
 /// Changes a setting of a conversation.
-pub(crate) fn change_setting(batch: &mut Batch, conversation: &ConversationId, setting: &ConversationSetting) {
-    let of = conversation.to_string();
+pub(crate) fn change_setting(db: &Database, lane: LaneId, setting: &ConversationSetting) -> Result<()> {
     match setting {
         ConversationSetting::VoiceReplies(on) => {
-            batch.add("UPDATE lanes SET voice = $2 WHERE conversation = $1").bind(of).bind(*on);
+            db.run("UPDATE lanes SET voice = ?2 WHERE id = ?1", params![lane, on])?
         }
         ConversationSetting::Agent(agent) => {
-            batch.add("UPDATE lanes SET agent = $2 WHERE conversation = $1").bind(of).bind(agent.clone());
+            db.run("UPDATE lanes SET agent = ?2 WHERE id = ?1", params![lane, agent])?
         }
-    }
+    };
+    Ok(())
 }
 
-pub(crate) fn is_free(process: &Process, lane: &LaneRow, now: Timestamp) -> bool {
-    satchel_ledger::is_free(&lane.state(), process.owner, now, |holder| process.owners.is_gone(holder))
+pub(crate) fn is_free(db: &Database, lane: &Lane, now: Timestamp) -> bool {
+    satchel_ledger::is_free(&lane.state, db.process.holder, now, |holder| db.process.owners.is_gone(holder))
 }
 
 /// Claims a free lane. One that was not released costs its oldest incomplete turn a crash.
-pub(crate) fn claim(
-    batch: &mut Batch,
-    process: &Process,
-    conversation: &ConversationId,
-    lane: Option<&LaneRow>,
-    now: Timestamp,
-) -> Lease {
-    let claim = satchel_ledger::claim(lane.map(LaneRow::state).as_ref(), now, process.settings.lease);
+pub(crate) fn claim(db: &Database, conversation: &ConversationId, lane: &Lane, now: Timestamp) -> Result<Lease> {
+    let claim = satchel_ledger::claim(&lane.state, now, db.settings().lease);
     if claim.is_after_crash {
-        batch
-            .add(
-                "UPDATE turns SET crashes = crashes + 1 WHERE sequence = (SELECT sequence FROM turns \
-                 WHERE conversation = $1 AND state = 'queued' ORDER BY sequence LIMIT 1)",
-            )
-            .bind(conversation.to_string());
+        db.run(
+            "UPDATE turns SET crashes = crashes + 1 WHERE sequence = \
+             (SELECT sequence FROM turns WHERE lane = ?1 AND state = 'queued' ORDER BY sequence LIMIT 1)",
+            [lane.id],
+        )?;
     }
-    batch
-        .add("UPDATE lanes SET holder = $2, token = $3, expires_at = $4 WHERE conversation = $1")
-        .bind(conversation.to_string())
-        .bind(process.owner.0)
-        .bind(claim.token.cast_signed())
-        .bind(claim.expires_at.0);
-    Lease { conversation: conversation.clone(), holder: process.owner, token: claim.token }
+    let holder = db.process.holder;
+    db.run(
+        "UPDATE lanes SET holder = ?2, token = ?3, expires_at = ?4 WHERE id = ?1",
+        params![lane.id, holder.0, claim.token.cast_signed(), claim.expires_at.0],
+    )?;
+    Ok(Lease { conversation: conversation.clone(), holder, token: claim.token })
 }
 
 /// Finds lanes that seem free and to have work, those that waited longest first.
 ///
-/// Only a hint, read beside the writer so that an idle process writes nothing; [`take_first`] looks again.
-pub(crate) async fn find(
-    session: &mut Session<'_>,
-    process: &Process,
-    channels: &[ChannelName],
-) -> Result<Vec<ConversationId>> {
-    let now = process.now();
-    let owners: Vec<Uuid> =
-        sqlx::query_scalar("SELECT DISTINCT holder FROM lanes WHERE holder IS NOT NULL AND holder <> $1")
-            .bind(process.owner.0)
-            .fetch_all(session.connection().await?)
-            .await?;
-    let gone = owners.into_iter().filter(|owner| process.owners.is_gone(HolderId(*owner)));
-    let gone: Vec<String> = gone.map(|owner| format!("{:X}", owner.simple())).collect();
-    let mut found = sqlx::query_scalar::<_, String>(
-        "SELECT work.conversation FROM ( \
-             SELECT conversation, MIN(ready_at) AS since FROM turns \
-             WHERE state = 'queued' AND ready_at <= $1 GROUP BY conversation \
+/// Only a hint, read beside the writer so that an idle process writes nothing; [`claim_first`] looks again.
+pub(crate) fn find_candidates(db: &Database, channels: &[ChannelName]) -> Result<Vec<ConversationId>> {
+    let holders: Vec<(Uuid,)> =
+        db.all("SELECT DISTINCT holder FROM lanes WHERE holder IS NOT NULL AND holder <> ?1", [db.process.holder.0])?;
+    let gone = holders.into_iter().filter(|(holder,)| db.process.owners.is_gone(HolderId(*holder)));
+    let found: Vec<(String,)> = db.all(
+        "SELECT lanes.conversation FROM ( \
+             SELECT lane, MIN(ready_at) AS since FROM turns \
+             WHERE state = 'queued' AND ready_at <= ?1 GROUP BY lane \
              UNION ALL \
-             SELECT conversation, MIN(created_at) AS since FROM parts \
-             WHERE settled = 0 AND draft = 0 AND state <> 'open' GROUP BY conversation \
-         ) AS work JOIN lanes ON lanes.conversation = work.conversation \
-         WHERE lanes.channel IN (SELECT value FROM json_each($2)) \
-           AND (holder IS NULL OR expires_at <= $1 OR hex(holder) IN (SELECT value FROM json_each($3))) \
-           AND ($5 IS NULL OR lanes.conversation = $5) \
-         GROUP BY work.conversation ORDER BY MIN(work.since) LIMIT $4 + 0",
-    )
-    .bind(now.0)
-    .bind(Json(channels))
-    .bind(Json(gone))
-    .bind(CANDIDATES)
-    .bind(process.settings.only.as_ref().map(ConversationId::to_string))
-    .fetch(session.connection().await?);
-    let mut candidates = Vec::new();
-    while let Some(conversation) = found.try_next().await? {
-        candidates.push(rows::conversation(&conversation)?);
-    }
-    Ok(candidates)
+             SELECT lane, MIN(created_at) AS since FROM parts \
+             WHERE settled = 0 AND draft = 0 AND state <> 'open' GROUP BY lane \
+         ) AS work JOIN lanes ON lanes.id = work.lane \
+         WHERE lanes.channel IN (SELECT value FROM json_each(?2)) \
+           AND (holder IS NULL OR expires_at <= ?1 OR hex(holder) IN (SELECT value FROM json_each(?3))) \
+           AND (?5 IS NULL OR lanes.conversation = ?5) \
+         GROUP BY lanes.id ORDER BY MIN(work.since) LIMIT ?4",
+        params![
+            db.now().0,
+            Json(channels),
+            hex_ids(gone.map(|(holder,)| holder)),
+            MAX_CANDIDATES,
+            db.settings().only.as_ref().map(ConversationId::to_string)
+        ],
+    )?;
+    found.iter().map(|(conversation,)| rows::conversation(conversation)).collect()
 }
 
 /// Claims the first of these lanes that is free and has work.
-pub(crate) async fn take_first(
-    session: &mut Session<'_>,
-    process: &Process,
-    candidates: &[ConversationId],
-) -> Result<Option<ClaimedLane>> {
+pub(crate) fn claim_first(db: &Database, candidates: &[ConversationId]) -> Result<Option<ClaimedLane>> {
     for conversation in candidates {
-        let now = process.now();
-        let mut batch = Batch::default();
-        let work = batch
-            .add(
-                "SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1 AND state = 'queued' AND ready_at <= $2) \
-                     OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND draft = 0 \
-                                AND state <> 'open'), \
-                 EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0)",
-            )
-            .bind(conversation.to_string())
-            .bind(now.0)
-            .id();
-        let lane = read(&mut batch, conversation);
-        let answers = session.run(batch).await?;
-        let (has_work, unsettled) = answers.first_row(work)?.unwrap_or_default();
-        let lane: Option<LaneRow> = answers.first_row(lane)?;
-        if let Some(lane) = lane.filter(|lane| has_work && is_free(process, lane, now)) {
-            let mut batch = Batch::default();
-            let lease = claim(&mut batch, process, conversation, Some(&lane), now);
-            let turn = turns::claimed_turn(session, batch, conversation, now).await?;
+        let now = db.now();
+        let Some(lane) = find(db, conversation)?.filter(|lane| is_free(db, lane, now)) else { continue };
+        if has_work(db, lane.id, now)? {
+            let unsettled = has_unsettled(db, lane.id)?;
+            let lease = claim(db, conversation, &lane, now)?;
+            let turn = turns::claimed_turn(db, &lane, now)?;
             return Ok(Some(ClaimedLane { lease, claimed_at: now, turn, unsettled }));
         }
     }
     Ok(None)
 }
 
+fn has_work(db: &Database, lane: LaneId, now: Timestamp) -> Result<bool> {
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' AND ready_at <= ?2) \
+             OR EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0 AND draft = 0 AND state <> 'open')",
+        params![lane, now.0],
+    )
+}
+
+pub(crate) fn has_unsettled(db: &Database, lane: LaneId) -> Result<bool> {
+    db.value("SELECT EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0)", [lane])
+}
+
 /// Prolongs leases and returns those that are lost.
-pub(crate) async fn renew(session: &mut Session<'_>, process: &Process, leases: &[Lease]) -> Result<Vec<Lease>> {
-    let until = process.now().saturating_add(process.settings.lease);
+pub(crate) fn renew(db: &Database, leases: &[Lease]) -> Result<Vec<Lease>> {
+    let expires_at = db.now().saturating_add(db.settings().lease);
     let mut lost = Vec::new();
     for lease in leases {
-        let renewed =
-            sqlx::query("UPDATE lanes SET expires_at = $4 WHERE conversation = $1 AND holder = $2 AND token = $3")
-                .bind(lease.conversation.to_string())
-                .bind(lease.holder.0)
-                .bind(lease.token.cast_signed())
-                .bind(until.0)
-                .execute(session.connection().await?)
-                .await?;
-        if renewed.rows_affected() == 0 {
+        let renewed = db.run(
+            "UPDATE lanes SET expires_at = ?4 WHERE conversation = ?1 AND holder = ?2 AND token = ?3",
+            params![lease.conversation.to_string(), lease.holder.0, lease.token.cast_signed(), expires_at.0],
+        )?;
+        if renewed == 0 {
             lost.push(lease.clone());
         }
     }
@@ -188,49 +186,32 @@ pub(crate) async fn renew(session: &mut Session<'_>, process: &Process, leases: 
 }
 
 /// Gives a lane back; `false` when it has work and was kept.
-pub(crate) async fn release(session: &mut Session<'_>, lease: &Lease, release: ReleaseMode) -> Result<bool> {
-    let mut batch = Batch::default();
-    let lane = read(&mut batch, &lease.conversation);
-    let released = match release {
-        ReleaseMode::IfIdle => give_back_if_idle(&mut batch, &lease.conversation),
-        _ => batch
-            .add("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE conversation = $1 RETURNING 1")
-            .bind(lease.conversation.to_string())
-            .id(),
-    };
-    let answers = session.run(batch).await?;
-    require(&answers, lane, lease)?;
-    Ok(answers.first_row::<(i64,)>(released)?.is_some())
+pub(crate) fn release(db: &Database, lease: &Lease, release: ReleaseMode) -> Result<bool> {
+    let lane = require(db, lease)?;
+    match release {
+        ReleaseMode::IfIdle => release_if_idle(db, lane.id),
+        ReleaseMode::Always => {
+            give_back(db, lane.id)?;
+            Ok(true)
+        }
+    }
 }
 
-/// Whether the lane `$1` has nothing to do: no turn is queued, ready or not, and no part is unsettled.
-macro_rules! idle {
-    () => {
-        "NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND state = 'queued') \
-         AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0 AND parts.state <> 'open')"
-    };
+/// Gives a held lane back if it has nothing to do: no turn is queued, ready or not, and no part is unsettled but for open
+/// ones.
+pub(crate) fn release_if_idle(db: &Database, lane: LaneId) -> Result<bool> {
+    let is_idle = db.value(
+        "SELECT NOT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued') \
+            AND NOT EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0 AND state <> 'open')",
+        [lane],
+    )?;
+    if is_idle {
+        give_back(db, lane)?;
+    }
+    Ok(is_idle)
 }
 
-/// Gives the lane back if it is idle; the statement brings a row then.
-pub(crate) fn give_back_if_idle(batch: &mut Batch, conversation: &ConversationId) -> Statement {
-    batch
-        .add(concat!(
-            "UPDATE lanes SET holder = NULL, expires_at = 0 WHERE conversation = $1 AND ",
-            idle!(),
-            " RETURNING 1"
-        ))
-        .bind(conversation.to_string())
-        .id()
-}
-
-/// Gives the lane back. Unless the statement before has changed a row and the lane is idle, its token would be empty,
-/// and the statement fails.
-pub(crate) fn give_back_changed(batch: &mut Batch, conversation: &ConversationId) {
-    batch
-        .add(concat!(
-            "UPDATE lanes SET holder = NULL, expires_at = 0, token = CASE WHEN changes() = 1 AND ",
-            idle!(),
-            " THEN token END WHERE conversation = $1"
-        ))
-        .bind(conversation.to_string());
+fn give_back(db: &Database, lane: LaneId) -> Result<()> {
+    db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE id = ?1", [lane])?;
+    Ok(())
 }

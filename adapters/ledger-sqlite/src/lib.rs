@@ -2,14 +2,13 @@
 
 mod attachments;
 mod audit;
-mod batch;
 mod checkpoints;
 mod complete;
+mod database;
 mod drafts;
-mod ends;
 mod error;
 mod forget;
-mod held;
+mod history;
 mod inbox;
 mod inspect;
 mod journal;
@@ -20,6 +19,7 @@ mod parts;
 mod people;
 mod ports;
 mod process;
+mod progress;
 mod queries;
 mod questions;
 mod readers;
@@ -30,29 +30,18 @@ mod rename;
 mod rows;
 mod running;
 mod schema;
-mod session;
 mod settle;
 mod turns;
 mod undecodable;
 mod usage;
-mod voice;
 mod workspace_usage;
 mod writer;
 
-#[cfg(test)]
-mod tests;
+use std::sync::Arc;
 
-use std::{sync::Arc, time::Instant};
+use satchel_ports::ledger::LedgerError;
 
-use satchel_ports::ledger::{HolderId, LedgerError};
-
-use crate::{
-    held::Held,
-    owners::OwnerLock,
-    process::Process,
-    readers::{Reader, Readers},
-    writer::Writer,
-};
+use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 pub use crate::{
     inspect::{Inspection, inspect},
     open::OpenError,
@@ -63,35 +52,30 @@ pub use crate::{
 
 /// The ledger of one process on a data directory.
 ///
-/// Dropping it ends its leases: what it held, others may take at once, as after a crash.
+/// Dropping it waits for the writes that it was given, and ends its leases: what it held, others may take at once, as
+/// after a crash.
 #[derive(Debug)]
 pub struct SqliteLedger {
     process: Arc<Process>,
     writer: Writer,
     readers: Readers,
-    held: Held,
+    // Behind the writer, whose last commits are still those of this holder.
     _lock: OwnerLock,
 }
 
 impl SqliteLedger {
-    /// Who this process is in leases.
-    #[must_use]
-    pub fn owner(&self) -> HolderId {
-        self.process.owner
-    }
-
     /// How many commits were made since it was opened: each is one fsync, shared by all verbs that waited for it.
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.writer.commits()
     }
 
-    /// Until when a lease that is claimed or renewed now keeps all others from its lane.
-    fn lease_end(&self) -> Instant {
-        Instant::now() + self.process.settings.lease
-    }
-
-    async fn reader(&self, doing: &'static str) -> Result<Reader<'_>, LedgerError> {
-        self.readers.lend().await.map_err(|error| error.at_port(doing))
+    /// Runs a query beside the writer. `operation` says what it does, in the words of an operator.
+    async fn read<T, F>(&self, operation: &'static str, query: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Database) -> error::Result<T> + Send + 'static,
+    {
+        self.readers.run(query).await.map_err(|error| error.at_port(operation))
     }
 }

@@ -5,19 +5,17 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
+use rusqlite::{Connection, ErrorCode};
 use satchel_ports::{Clock, Ids, ledger::HolderId};
-use sqlx::{
-    ConnectOptions, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
-};
 
 use crate::{
     SqliteLedger,
-    error::{code, extended_code, is_busy, is_full},
-    held::Held,
+    database::{Database, connect},
+    error::{is_busy, is_full},
     owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
@@ -28,7 +26,7 @@ use crate::{
 /// The name of the database in its directory.
 pub(crate) const DATABASE: &str = "satchel.db";
 
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 /// How soon a database that another process keeps locked is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
@@ -105,47 +103,54 @@ impl SqliteLedger {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Self, OpenError> {
-        let path = data_dir.join(DATABASE);
-        let owner = HolderId(ids.next());
-        let (owners, lock) = prepare(data_dir.to_owned(), owner).await?;
-        let options = options(&path, &settings);
-        let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
-        let mut connection = connect(&options, settings.busy_timeout).await.map_err(failed)?;
-        schema::migrate(&mut connection, &path, &owners).await.map_err(|error| match error {
-            SchemaError::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
-            SchemaError::Failed(error) => failed(error),
-            SchemaError::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
-        })?;
-        // SQLite opens a file that it may not write for reading, and would tell with the first message only.
-        sqlx::query("DELETE FROM lanes WHERE FALSE").execute(&mut connection).await.map_err(failed)?;
-        if let Some(bytes) = settings.max_bytes {
-            let pages = format!("PRAGMA max_page_count = {}", bytes.div_ceil(PAGE));
-            sqlx::query(sqlx::AssertSqlSafe(pages)).execute(&mut connection).await.map_err(failed)?;
-        }
-        let readers = Readers::new(options, settings.readers, settings.busy_timeout);
-        Ok(Self {
-            process: Process::new(owner, owners, settings, clock, ids).into(),
-            writer: Writer::start(connection),
-            readers,
-            held: Held::default(),
-            _lock: lock,
-        })
+        let directory = data_dir.to_owned();
+        let opened = tokio::task::spawn_blocking(move || open(&directory, settings, clock, ids)).await;
+        let other = |panic| OpenError::Other { path: data_dir.join(DATABASE), source: Box::new(panic) };
+        opened.map_err(other)?
     }
 }
 
+fn open(
+    data_dir: &Path,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+) -> Result<SqliteLedger, OpenError> {
+    let path = data_dir.join(DATABASE);
+    let holder = HolderId(ids.next());
+    let (owners, lock) = prepare(data_dir, holder).map_err(|error| at_directory(data_dir.to_owned(), error))?;
+    let failed = |error| at_database(&path, data_dir, error);
+    let mut connection = connect_when_free(&path, settings.busy_timeout).map_err(failed)?;
+    schema::migrate(&mut connection, &path, &owners).map_err(|error| match error {
+        SchemaError::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
+        SchemaError::Database(error) => failed(error),
+        SchemaError::Copy(error) => at_directory(data_dir.to_owned(), error),
+        SchemaError::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
+    })?;
+    // SQLite opens a file that it may not write for reading, and would tell with the first message only.
+    connection.execute("DELETE FROM lanes WHERE FALSE", []).map_err(failed)?;
+    if let Some(bytes) = settings.max_bytes {
+        let pages = i64::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i64::MAX);
+        connection.pragma_update(None, "max_page_count", pages).map_err(failed)?;
+    }
+    let process = Arc::new(Process { holder, owners, settings, clock, ids });
+    let writer = Writer::start(Database::new(connection, Arc::clone(&process)));
+    Ok(SqliteLedger {
+        writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,
+        readers: Readers::new(path, Arc::clone(&process)),
+        process,
+        _lock: lock,
+    })
+}
+
 /// Makes the directories and takes the owner's lock.
-async fn prepare(data_dir: PathBuf, owner: HolderId) -> Result<(Owners, OwnerLock), OpenError> {
-    let path = data_dir.clone();
-    let prepared = tokio::task::spawn_blocking(move || {
-        make_private_directory(&data_dir)?;
-        create_private_database(&data_dir.join(DATABASE));
-        let owners = Owners::open(&data_dir)?;
-        owners.clean()?;
-        let lock = owners.lock(owner)?;
-        Ok((owners, lock))
-    });
-    let prepared = prepared.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
-    prepared.map_err(|error| at_directory(path, error))
+fn prepare(data_dir: &Path, holder: HolderId) -> io::Result<(Owners, OwnerLock)> {
+    make_private_directory(data_dir)?;
+    create_private_database(&data_dir.join(DATABASE));
+    let owners = Owners::open(data_dir)?;
+    owners.clean()?;
+    let lock = owners.lock(holder)?;
+    Ok((owners, lock))
 }
 
 /// Makes an empty database that only its owner can read. SQLite would make it by the umask, and gives the files that it
@@ -155,29 +160,13 @@ fn create_private_database(path: &Path) {
     let _ = fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path);
 }
 
-fn options(path: &Path, settings: &Settings) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        // Where fsync alone doesn't reach the disk (macOS), this one does; elsewhere it changes nothing.
-        .pragma("fullfsync", "ON")
-        // Its journals of statements and savepoints hold people's words, which belong into no other directory.
-        .pragma("temp_store", "MEMORY")
-        .busy_timeout(settings.busy_timeout)
-        .foreign_keys(true)
-        .statement_cache_capacity(256)
-        .disable_statement_logging()
-}
-
 /// Connects, and waits meanwhile for another process that turns a new file into a database: SQLite itself waits for
 /// everything but that, and for the last of others that is just leaving.
-pub(crate) async fn connect(options: &SqliteConnectOptions, patience: Duration) -> sqlx::Result<SqliteConnection> {
+pub(crate) fn connect_when_free(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
     let began = Instant::now();
     loop {
-        match options.connect().await {
-            Err(error) if is_busy(&error) && began.elapsed() < patience => tokio::time::sleep(RETRY_INTERVAL).await,
+        match connect(path, busy_timeout) {
+            Err(error) if is_busy(&error) && began.elapsed() < busy_timeout => thread::sleep(RETRY_INTERVAL),
             connected => return connected,
         }
     }
@@ -194,18 +183,20 @@ pub(crate) fn at_directory(path: PathBuf, error: io::Error) -> OpenError {
     }
 }
 
-pub(crate) fn at_database(path: &Path, data_dir: &Path, error: sqlx::Error) -> OpenError {
-    let code = extended_code(&error).map(|extended| extended & 0xff);
+pub(crate) fn at_database(path: &Path, data_dir: &Path, error: rusqlite::Error) -> OpenError {
+    let code = error.sqlite_error_code();
     let full = is_full(&error);
     let path = path.to_owned();
     let source = Box::new(error);
     match code {
         _ if full => OpenError::Full { path, source },
-        Some(code::NOTADB | code::CORRUPT) => OpenError::Damaged { path, source },
-        Some(code::READONLY) => OpenError::ReadOnly { path, source },
-        Some(code::PERM | code::AUTH) => OpenError::NoPermission { path, source },
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path, source },
+        Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path, source },
+        Some(ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {
+            OpenError::NoPermission { path, source }
+        }
         // SQLite doesn't say why; trying it ourselves does.
-        Some(code::CANTOPEN) => match fs::OpenOptions::new().read(true).write(true).open(&path) {
+        Some(ErrorCode::CannotOpen) => match fs::OpenOptions::new().read(true).write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 OpenError::NoPermission { path: data_dir.to_owned(), source }
             }
@@ -221,6 +212,7 @@ mod tests {
     use satchel_local::{SystemClock, UuidV7};
 
     use super::*;
+    use crate::database::Query;
 
     /// The words for what a test can't bring about as every user; whether the others are met is shown in `tests/it`.
     #[test]
@@ -252,54 +244,11 @@ mod tests {
             ("SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", "1"),
             ("SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout", "10000"),
         ] {
-            let value: String = ledger
-                .writer
-                .read_in_order("asking", move |s| {
-                    Box::pin(async move { Ok(sqlx::query_scalar(pragma).fetch_one(s.connection().await?).await?) })
-                })
-                .await
-                .unwrap();
+            let value: String = ledger.writer.run("asking", move |db| db.value(pragma, [])).await.unwrap();
             assert_eq!(value, expected, "{pragma}");
         }
         assert_eq!(ledger.commits(), 0, "asking costs nothing");
-        let mut reader = ledger.readers.lend().await.unwrap();
-        let written = sqlx::query("DELETE FROM lanes").execute(&mut *reader).await;
+        let written = ledger.read("deleting", |db| db.run("DELETE FROM lanes", [])).await;
         assert!(written.is_err(), "readers can't write");
-    }
-
-    #[tokio::test]
-    async fn panicking_job_leaves_writer_usable() {
-        let directory = tempfile::tempdir().unwrap();
-        let ledger =
-            SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
-                .await
-                .unwrap();
-        let insert = |name: &'static str, dies: bool| {
-            ledger.writer.write("inserting", move |s| {
-                Box::pin(async move {
-                    sqlx::query("INSERT INTO lanes (conversation, channel) VALUES ($1, 'x')")
-                        .bind(name)
-                        .execute(s.connection().await?)
-                        .await?;
-                    assert!(!dies, "as the test wants it");
-                    Ok(())
-                })
-            })
-        };
-        let (good, bad, other) = tokio::join!(insert("a", false), insert("b", true), insert("c", false));
-        assert!(good.is_ok() && other.is_ok());
-        assert!(matches!(bad, Err(satchel_ports::ledger::LedgerError::Store { .. })), "{bad:?}");
-        let early = ledger.writer.write("dying early", |_| Box::pin(async { panic!("before the first statement") }));
-        let (good, early, other) = tokio::join!(insert("f", false), early, insert("g", false));
-        let early: Result<(), _> = early;
-        assert!(good.is_ok() && early.is_err() && other.is_ok());
-        insert("d", true).await.expect_err("it panicked alone");
-        insert("e", false).await.unwrap();
-        let mut reader = ledger.readers.lend().await.unwrap();
-        let kept: Vec<String> = sqlx::query_scalar("SELECT conversation FROM lanes ORDER BY conversation")
-            .fetch_all(&mut *reader)
-            .await
-            .unwrap();
-        assert_eq!(kept, ["a", "c", "e", "f", "g"]);
     }
 }

@@ -1,5 +1,8 @@
 //! Who may talk: people who were approved, the codes by which they are, and the wrong codes that were sent.
 
+use std::time::Duration;
+
+use rusqlite::{Row, params};
 use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
 use satchel_ledger::{
     CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger, attempts_left,
@@ -8,28 +11,39 @@ use satchel_ledger::{
 use satchel_ports::ledger::{
     ClaimMode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
 };
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    batch::Batch,
+    database::{Database, Json, Query},
     error::{Error, Result},
-    process::Process,
     receive, rows,
-    session::Session,
 };
 
 /// The sender of what Satchel itself has to say.
 const SATCHEL: &str = "satchel";
 
-#[derive(sqlx::FromRow)]
 struct PairingRow {
     code: String,
-    person: Json<Sender>,
+    person: Sender,
     conversation: String,
     state: String,
     issued_at: i64,
     expires_at: i64,
+}
+
+impl TryFrom<&Row<'_>> for PairingRow {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            code: row.get("code")?,
+            person: row.get::<_, Json<_>>("person")?.0,
+            conversation: row.get("conversation")?,
+            state: row.get("state")?,
+            issued_at: row.get("issued_at")?,
+            expires_at: row.get("expires_at")?,
+        })
+    }
 }
 
 impl PairingRow {
@@ -48,13 +62,13 @@ impl PairingRow {
 
     fn found(&self) -> Result<FoundCode> {
         let (state, expires_at) = (self.state()?, Timestamp(self.expires_at));
-        Ok(FoundCode { state, expires_at, person: self.person.0.clone() })
+        Ok(FoundCode { state, expires_at, person: self.person.clone() })
     }
 
     fn pairing(self) -> Result<Pairing> {
         Ok(Pairing {
             code: self.code()?,
-            person: self.person.0,
+            person: self.person,
             conversation: rows::conversation(&self.conversation)?,
             issued_at: Timestamp(self.issued_at),
             expires_at: Timestamp(self.expires_at),
@@ -63,36 +77,25 @@ impl PairingRow {
 }
 
 /// What a stranger gets for whom no code must be made: the one that they have, or none. `None` when one must be made.
-pub(crate) async fn find_answer(
-    session: &mut Session<'_>,
-    process: &Process,
+pub(crate) fn find_answer(
+    db: &Database,
     stranger: &PairingRequest,
     rules: &PairingRules,
 ) -> Result<Option<Option<Pairing>>> {
-    let now = process.now();
+    let now = db.now();
     let channel = stranger.conversation.channel().as_str();
-    let mut batch = Batch::default();
-    let code = batch
-        .add(
-            "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
-             WHERE channel = $1 AND id = $2 \
-               AND (state = 'open' AND expires_at > $3 OR state = 'refused' AND issued_at > $4) \
-             ORDER BY state = 'refused' DESC LIMIT 1",
-        )
-        .bind(channel)
-        .bind(&stranger.person.id)
-        .bind(now.0)
-        .bind(before(now, rules.refusal_cooldown))
-        .id();
-    let open = batch
-        .add("SELECT COUNT(*) FROM pairings WHERE channel = $1 AND state = 'open' AND expires_at > $2")
-        .bind(channel)
-        .bind(now.0)
-        .id();
-    let answers = session.run(batch).await?;
-    let found: Option<PairingRow> = answers.first_row(code)?;
+    let found: Option<PairingRow> = db.first(
+        "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE channel = ?1 AND id = ?2 \
+           AND (state = 'open' AND expires_at > ?3 OR state = 'refused' AND issued_at > ?4) \
+         ORDER BY state = 'refused' DESC LIMIT 1",
+        params![channel, stranger.person.id, now.0, before(now, rules.refusal_cooldown)],
+    )?;
+    let open: i64 = db.value(
+        "SELECT COUNT(*) FROM pairings WHERE channel = ?1 AND state = 'open' AND expires_at > ?2",
+        params![channel, now.0],
+    )?;
     let state = found.as_ref().map(PairingRow::state).transpose()?;
-    let open = answers.first_row::<(i64,)>(open)?.map_or(0, |(open,)| open);
     let codes = StrangerCodes {
         is_refused: state == Some(CodeState::Refused),
         has_code: state == Some(CodeState::Open),
@@ -106,16 +109,11 @@ pub(crate) async fn find_answer(
 }
 
 /// Finds or makes the code of somebody unknown; `None` when they get none.
-pub(crate) async fn introduce(
-    session: &mut Session<'_>,
-    process: &Process,
-    stranger: &PairingRequest,
-    rules: &PairingRules,
-) -> Result<Option<Pairing>> {
-    if let Some(known) = find_answer(session, process, stranger, rules).await? {
+pub(crate) fn introduce(db: &Database, stranger: &PairingRequest, rules: &PairingRules) -> Result<Option<Pairing>> {
+    if let Some(known) = find_answer(db, stranger, rules)? {
         return Ok(known);
     }
-    let now = process.now();
+    let now = db.now();
     let pairing = Pairing {
         // All bits of its lower half but the topmost two are random.
         code: PairingCode::from_random_bits(Uuid::new_v4().as_u64_pair().1),
@@ -124,66 +122,57 @@ pub(crate) async fn introduce(
         issued_at: now,
         expires_at: now.saturating_add(rules.code_ttl),
     };
-    let mut batch = Batch::default();
-    batch
-        .add("DELETE FROM pairings WHERE expires_at <= $1")
-        .bind(before(now, rules.refusal_cooldown.max(rules.code_ttl)));
-    batch
-        .add(
-            "INSERT INTO pairings (code, channel, id, person, conversation, state, issued_at, expires_at) \
-             VALUES ($1, $2, $3, $4, $5, 'open', $6, $7)",
-        )
-        .bind(pairing.code.to_string())
-        .bind(pairing.conversation.channel().as_str())
-        .bind(&pairing.person.id)
-        .bind(Json(&pairing.person))
-        .bind(pairing.conversation.to_string())
-        .bind(pairing.issued_at.0)
-        .bind(pairing.expires_at.0);
-    session.run(batch).await?;
+    db.run("DELETE FROM pairings WHERE expires_at <= ?1", [before(now, rules.refusal_cooldown.max(rules.code_ttl))])?;
+    db.run(
+        "INSERT INTO pairings (code, channel, id, person, conversation, state, issued_at, expires_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7)",
+        params![
+            pairing.code.to_string(),
+            pairing.conversation.channel().as_str(),
+            pairing.person.id,
+            Json(&pairing.person),
+            pairing.conversation.to_string(),
+            pairing.issued_at.0,
+            pairing.expires_at.0,
+        ],
+    )?;
     Ok(Some(pairing))
 }
 
-/// Lets the person of a code in, or refuses them.
-pub(crate) async fn decide(
-    session: &mut Session<'_>,
-    process: &Process,
-    decision: &PairingDecision,
-    rules: &PairingRules,
-) -> Result<PairingOutcome> {
-    let now = process.now();
-    let failed = failed_attempts(session, &decision.decided_by, now).await?;
-    let row = find(session, decision).await?;
+/// Approves the person of a code, or refuses them.
+pub(crate) fn decide(db: &Database, decision: &PairingDecision, rules: &PairingRules) -> Result<PairingOutcome> {
+    let now = db.now();
+    let failed = failed_attempts(db, &decision.decided_by, now)?;
+    let row = find(db, decision)?;
     let found = row.as_ref().map(PairingRow::found).transpose()?;
     let row = match (decide_pairing(failed, found, rules, now), row) {
         (PairingStep::Decide, Some(row)) => row,
         (PairingStep::Answer(outcome), _) => return Ok(outcome),
         (PairingStep::RecordFailure(failed), _) => {
-            record_failed_attempt(session, decision, failed, now).await?;
+            record_failed_attempt(db, decision, failed, now)?;
             return Ok(PairingOutcome::UnknownCode { tries_left: attempts_left(failed, rules) });
         }
         (PairingStep::Decide, None) => return Err(Error::Row { what: "pairing code" }),
     };
     let pairing = row.pairing()?;
-    sqlx::query("UPDATE pairings SET state = $2 WHERE code = $1")
-        .bind(pairing.code.to_string())
-        .bind(if decision.approve { "approved" } else { "refused" })
-        .execute(session.connection().await?)
-        .await?;
+    db.run(
+        "UPDATE pairings SET state = ?2 WHERE code = ?1",
+        params![pairing.code.to_string(), if decision.approve { "approved" } else { "refused" }],
+    )?;
     if !decision.approve {
         return Ok(PairingOutcome::Refused(pairing));
     }
-    sqlx::query(
-        "INSERT INTO paired_people (channel, id, person, approved_at, approved_by) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT (channel, id) DO UPDATE SET person = $3, approved_at = $4, approved_by = $5",
-    )
-    .bind(pairing.conversation.channel().as_str())
-    .bind(&pairing.person.id)
-    .bind(Json(&pairing.person))
-    .bind(now.0)
-    .bind(&decision.decided_by)
-    .execute(session.connection().await?)
-    .await?;
+    db.run(
+        "INSERT INTO paired_people (channel, id, person, approved_at, approved_by) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT (channel, id) DO UPDATE SET person = ?3, approved_at = ?4, approved_by = ?5",
+        params![
+            pairing.conversation.channel().as_str(),
+            pairing.person.id,
+            Json(&pairing.person),
+            now.0,
+            decision.decided_by,
+        ],
+    )?;
     let welcome = InboundMessage {
         system_task: Some(SystemTask::ConfirmPairing),
         ..InboundMessage::new(
@@ -192,19 +181,17 @@ pub(crate) async fn decide(
             Sender::new(SATCHEL, "Satchel"),
         )
     };
-    receive::receive(session, process, &welcome, ClaimMode::Never).await?;
+    receive::receive(db, &welcome, ClaimMode::Never)?;
     Ok(PairingOutcome::Approved(pairing))
 }
 
 /// The code that is meant. All codes are compared, each in the same time whatever was said.
-async fn find(session: &mut Session<'_>, decision: &PairingDecision) -> Result<Option<PairingRow>> {
-    let rows: Vec<PairingRow> = sqlx::query_as(
+fn find(db: &Database, decision: &PairingDecision) -> Result<Option<PairingRow>> {
+    let rows: Vec<PairingRow> = db.all(
         "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
-         WHERE $1 IS NULL OR channel = $1",
-    )
-    .bind(decision.channel.as_ref().map(ChannelName::as_str))
-    .fetch_all(session.connection().await?)
-    .await?;
+         WHERE ?1 IS NULL OR channel = ?1",
+        [decision.channel.as_ref().map(ChannelName::as_str)],
+    )?;
     let mut found = None;
     for row in rows {
         if row.code()?.ct_eq(&decision.code) {
@@ -215,65 +202,50 @@ async fn find(session: &mut Session<'_>, decision: &PairingDecision) -> Result<O
 }
 
 /// Reads how many wrong codes somebody sent not long ago.
-async fn failed_attempts(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<FailedAttempts> {
-    let row: Option<(i64, i64)> =
-        sqlx::query_as("SELECT attempts, expires_at FROM wrong_codes WHERE sender = $1 AND expires_at > $2")
-            .bind(by)
-            .bind(now.0)
-            .fetch_optional(session.connection().await?)
-            .await?;
+fn failed_attempts(db: &Database, sender: &str, now: Timestamp) -> Result<FailedAttempts> {
+    let row: Option<(i64, i64)> = db.first(
+        "SELECT attempts, expires_at FROM wrong_codes WHERE sender = ?1 AND expires_at > ?2",
+        params![sender, now.0],
+    )?;
     let Some((attempts, until)) = row else { return Ok(FailedAttempts { count: 0, until: now }) };
     Ok(FailedAttempts { count: rows::number(attempts, "number of attempts")?, until: Timestamp(until) })
 }
 
-async fn record_failed_attempt(
-    session: &mut Session<'_>,
+fn record_failed_attempt(
+    db: &Database,
     decision: &PairingDecision,
     failed: FailedAttempts,
     now: Timestamp,
 ) -> Result<()> {
-    let mut batch = Batch::default();
-    batch.add("DELETE FROM wrong_codes WHERE expires_at <= $1").bind(now.0);
-    batch
-        .add(
-            "INSERT INTO wrong_codes (sender, attempts, expires_at) VALUES ($1, $2, $3) \
-             ON CONFLICT (sender) DO UPDATE SET attempts = $2, expires_at = $3",
-        )
-        .bind(decision.decided_by.as_str())
-        .bind(i64::from(failed.count))
-        .bind(failed.until.0);
-    session.run(batch).await?;
+    db.run("DELETE FROM wrong_codes WHERE expires_at <= ?1", [now.0])?;
+    db.run(
+        "INSERT INTO wrong_codes (sender, attempts, expires_at) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (sender) DO UPDATE SET attempts = ?2, expires_at = ?3",
+        params![decision.decided_by, failed.count, failed.until.0],
+    )?;
     Ok(())
 }
 
 /// Reads the codes that can still be used, the oldest first.
-pub(crate) async fn pairings(session: &mut Session<'_>, process: &Process) -> Result<Vec<Pairing>> {
-    let rows: Vec<PairingRow> = sqlx::query_as(
+pub(crate) fn pairings(db: &Database) -> Result<Vec<Pairing>> {
+    let rows: Vec<PairingRow> = db.all(
         "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
-         WHERE state = 'open' AND expires_at > $1 ORDER BY sequence",
-    )
-    .bind(process.now().0)
-    .fetch_all(session.connection().await?)
-    .await?;
+         WHERE state = 'open' AND expires_at > ?1 ORDER BY sequence",
+        [db.now().0],
+    )?;
     rows.into_iter().map(PairingRow::pairing).collect()
 }
 
-pub(crate) async fn is_approved(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
-    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM paired_people WHERE channel = $1 AND id = $2)")
-        .bind(channel.as_str())
-        .bind(id)
-        .fetch_one(session.connection().await?)
-        .await?;
-    Ok(found)
+pub(crate) fn is_approved(db: &Database, channel: &ChannelName, id: &str) -> Result<bool> {
+    db.value("SELECT EXISTS (SELECT 1 FROM paired_people WHERE channel = ?1 AND id = ?2)", [channel.as_str(), id])
 }
 
-/// Reads who was let in, by channel.
-pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
-    let rows: Vec<(String, Json<Sender>, i64, String)> = sqlx::query_as(
+/// Reads who was approved, by channel.
+pub(crate) fn people(db: &Database) -> Result<Vec<Person>> {
+    let rows: Vec<(String, Json<Sender>, i64, String)> = db.all(
         "SELECT channel, person, approved_at, approved_by FROM paired_people ORDER BY channel, approved_at, id",
-    )
-    .fetch_all(session.connection().await?)
-    .await?;
+        [],
+    )?;
     let person = |(channel, person, approved_at, approved_by): (String, Json<Sender>, i64, String)| {
         Ok(Person {
             channel: rows::channel(channel)?,
@@ -286,15 +258,11 @@ pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
 }
 
 /// Revokes an approval. Returns `false` if no approval exists for this id.
-pub(crate) async fn revoke(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
-    let gone = sqlx::query("DELETE FROM paired_people WHERE channel = $1 AND id = $2")
-        .bind(channel.as_str())
-        .bind(id)
-        .execute(session.connection().await?)
-        .await?;
-    Ok(gone.rows_affected() > 0)
+pub(crate) fn revoke(db: &Database, channel: &ChannelName, id: &str) -> Result<bool> {
+    let removed = db.run("DELETE FROM paired_people WHERE channel = ?1 AND id = ?2", [channel.as_str(), id])?;
+    Ok(removed > 0)
 }
 
-fn before(now: Timestamp, by: std::time::Duration) -> i64 {
+fn before(now: Timestamp, by: Duration) -> i64 {
     now.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX))
 }

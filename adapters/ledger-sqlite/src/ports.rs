@@ -1,4 +1,4 @@
-//! The ports of the ledger: which statements each verb runs, on the writer or on a reader.
+//! The ports of the ledger: each verb is a function that runs on the writer or, if it only reads, on a reader.
 
 mod archive;
 mod inbox;
@@ -7,17 +7,3 @@ mod outbox;
 mod pairings;
 mod storage;
 mod turns;
-
-/// Runs a query on a reader.
-macro_rules! read {
-    ($ledger:ident, $doing:expr, $query:path $(, $argument:expr)*) => {{
-        let mut reader = $ledger.reader($doing).await?;
-        let read = $query(&mut $crate::session::Session::reading(&mut reader) $(, $argument)*).await;
-        // One that failed is closed: another takes its place, whatever was wrong with it.
-        if read.is_ok() {
-            reader.give_back();
-        }
-        read.map_err(|error| error.at_port($doing))
-    }};
-}
-use read;

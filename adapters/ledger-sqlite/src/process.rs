@@ -1,10 +1,9 @@
-//! What an open ledger works with: its owner id among the processes of the data directory, its settings, clock and ids.
+//! What an open ledger works with: its holder id among the processes of the data directory, its settings, clock and ids.
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{ConversationId, Timestamp};
+use satchel_domain::ConversationId;
 use satchel_ports::{Clock, Ids, ledger::HolderId};
-use uuid::Uuid;
 
 use crate::{owners::Owners, usage::QuotaRules};
 
@@ -17,6 +16,8 @@ pub struct Settings {
     pub album_quiet: Duration,
     /// How long a writer waits for another process's transaction.
     pub busy_timeout: Duration,
+    /// How many messages of its conversation's history a turn brings.
+    pub max_history_messages: u32,
     /// How many queries are read at once.
     pub readers: u32,
     /// The size that the database may reach, in bytes; beyond it the ledger is full. `None` leaves it to the disk.
@@ -34,6 +35,7 @@ impl Default for Settings {
             lease: Duration::from_secs(30),
             album_quiet: Duration::from_millis(500),
             busy_timeout: Duration::from_secs(10),
+            max_history_messages: 200,
             readers: 4,
             max_bytes: None,
             only: None,
@@ -44,29 +46,9 @@ impl Default for Settings {
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) owner: HolderId,
+    pub(crate) holder: HolderId,
     pub(crate) owners: Owners,
     pub(crate) settings: Settings,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-}
-
-impl Process {
-    pub(crate) fn new(
-        owner: HolderId,
-        owners: Owners,
-        settings: Settings,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-    ) -> Self {
-        Self { owner, owners, settings, clock, ids }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    pub(crate) fn new_id(&self) -> Uuid {
-        self.ids.next()
-    }
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
 }

@@ -2,239 +2,170 @@
 
 use std::collections::BTreeMap;
 
+use rusqlite::params;
 use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
 use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
 use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, ReceiveOutcome};
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    batch::Batch,
-    error::{Error, Result},
-    lanes,
-    process::Process,
-    rows::LaneRow,
-    session::Session,
+    database::{Database, Json, Query},
+    error::Result,
+    history,
+    lanes::{self, Lane, LaneId},
     turns,
 };
 
 /// Stores a message and, if asked, claims its lane.
-pub(crate) async fn receive(
-    session: &mut Session<'_>,
-    process: &Process,
-    message: &InboundMessage,
-    claim: ClaimMode,
-) -> Result<ReceiveOutcome> {
-    let found = find_conversation(session, message).await?;
-    if let Some(turn) = found.known.map(TurnId) {
+pub(crate) fn receive(db: &Database, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome> {
+    if let Some(turn) = find_turn(db, message)? {
         return Ok(ReceiveOutcome { turn, duplicate: true, claimed: None });
     }
-    let lane = found.lane();
-    let now = process.now();
+    let now = db.now();
+    let lane = match lanes::find(db, &message.conversation)? {
+        Some(lane) => lane,
+        None => lanes::create(db, &message.conversation)?,
+    };
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
-    let is_own = lane.as_ref().is_some_and(|lane| lane.state().holder == Some(process.owner));
-    let free = !is_own && lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
-    let mut batch = Batch::default();
-    if lane.is_none() {
-        lanes::create(&mut batch, &message.conversation);
-    }
+    let is_own = lane.state.holder == Some(db.process.holder);
+    let is_free = !is_own && lanes::is_free(db, &lane, now);
+    let waiting = Waiting::read(db, lane.id)?;
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
-        ClaimMode::IfFree if free => Some(lanes::claim(&mut batch, process, &message.conversation, lane.as_ref(), now)),
+        ClaimMode::IfFree if is_free => Some(lanes::claim(db, &message.conversation, &lane, now)?),
         ClaimMode::IfFree | ClaimMode::Never => None,
     };
-    let place = Arrival { process, message, now, owned: !free };
-    let (turn, stored) = match place.replace(session, &mut batch).await? {
+    let arrival = Arrival { db, message, lane: lane.id, now, is_held: !is_free };
+    let (turn, stored) = match arrival.replace_original()? {
         Some(turn) => (turn, None),
-        None => place.add(session, &mut batch).await?,
+        None => arrival.add()?,
     };
-    let Some(lease) = lease else {
-        session.finish(batch);
-        return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
-    };
+    let Some(lease) = lease else { return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None }) };
     let handed_over = match stored {
         // Nothing else is known of the turn than its message, so nothing has to be read.
-        Some(stored) if !found.queued && !found.has_unreported => {
-            session.finish(batch);
-            Some(Box::new(QueuedTurn {
-                id: turn,
-                ready_at: now,
-                messages: vec![stored],
-                has_followers: false,
-                journal: Vec::new(),
-                draft: None,
-                crashes: 0,
-                unreported_failures: Vec::new(),
-                voice: lane.is_some_and(|lane| lane.voice),
-                agent: found.agent,
-            }))
-        }
+        Some(stored) if !waiting.has_turns && !waiting.has_unreported => Some(Box::new(new_turn(db, &lane, stored)?)),
         // An item of a new album: others may still join it.
-        _ if !found.queued && message.album.is_some() => {
-            session.finish(batch);
-            None
-        }
-        _ => turns::claimed_turn(session, batch, &message.conversation, now).await?,
+        _ if !waiting.has_turns && message.album.is_some() => None,
+        _ => turns::claimed_turn(db, &lane, now)?,
     };
-    let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: found.unsettled };
+    let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: waiting.has_unsettled };
     Ok(ReceiveOutcome { turn, duplicate: false, claimed: Some(claimed) })
 }
 
-/// What is there when a message comes.
-#[derive(sqlx::FromRow)]
-struct Found {
-    /// The turn of the message, if it is known already.
-    known: Option<Uuid>,
-    holder: Option<Uuid>,
-    /// There is none before the conversation's first message.
-    token: Option<i64>,
-    expires_at: Option<i64>,
-    voice: Option<bool>,
-    /// The agent that was chosen for the conversation.
-    agent: Option<String>,
-    unsettled: bool,
-    /// Whether a turn of the conversation waits or runs.
-    queued: bool,
+/// Finds the turn of a message that is known already.
+fn find_turn(db: &Database, message: &InboundMessage) -> Result<Option<TurnId>> {
+    let turn: Option<(Uuid,)> = db.first(
+        "SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
+         WHERE inbox_keys.channel = ?1 AND inbox_keys.key = ?2",
+        [message.conversation.channel().as_str(), message.key.as_str()],
+    )?;
+    Ok(turn.map(|(turn,)| TurnId(turn)))
+}
+
+/// The turn of a message that nobody works on and nobody has worked on.
+fn new_turn(db: &Database, lane: &Lane, message: QueuedMessage) -> Result<QueuedTurn> {
+    Ok(QueuedTurn {
+        id: message.turn,
+        ready_at: message.received_at,
+        messages: vec![message],
+        has_followers: false,
+        journal: Vec::new(),
+        draft: None,
+        crashes: 0,
+        unreported_failures: Vec::new(),
+        voice: lane.voice,
+        agent: lane.agent.clone(),
+        history: history::read(db, lane.id, db.settings().max_history_messages)?.into(),
+    })
+}
+
+/// What a conversation has to do when a message comes.
+struct Waiting {
+    has_unsettled: bool,
+    /// Whether a turn waits or runs.
+    has_turns: bool,
     /// Whether something was not delivered and it hasn't been reported to the model.
     has_unreported: bool,
 }
 
-impl Found {
-    fn lane(&self) -> Option<LaneRow> {
-        let (token, expires_at, voice) = (self.token?, self.expires_at?, self.voice?);
-        Some(LaneRow { holder: self.holder, token, expires_at, voice })
+impl Waiting {
+    fn read(db: &Database, lane: LaneId) -> Result<Self> {
+        let exists: Option<(bool, bool, bool)> = db.first(
+            "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0), \
+                 EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued'), \
+                 EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND state = 'failed' AND reported = 0 AND call IS NULL \
+                     AND kind <> 'delete')",
+            [lane],
+        )?;
+        let (has_unsettled, has_turns, has_unreported) = exists.unwrap_or_default();
+        Ok(Self { has_unsettled, has_turns, has_unreported })
     }
-}
-
-async fn find_conversation(session: &mut Session<'_>, message: &InboundMessage) -> Result<Found> {
-    let mut batch = Batch::default();
-    // One row: each row and each statement that ends wakes whoever waits for the batch.
-    let found = batch
-        .add(
-            "SELECT (SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
-                     WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2) AS known, \
-                 holder, token, expires_at, voice, agent, \
-                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND settled = 0) AS unsettled, \
-                 EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $3 AND state = 'queued') AS queued, \
-                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND reported = 0 AND call IS NULL \
-                     AND kind <> 'delete') \
-                     AS has_unreported \
-             FROM (SELECT 1) LEFT JOIN lanes ON lanes.conversation = $3",
-        )
-        .bind(message.conversation.channel().as_str())
-        .bind(&message.key)
-        .bind(message.conversation.to_string())
-        .only_row();
-    session.run(batch).await?.first_row(found)?.ok_or(Error::Row { what: "look at a conversation" })
 }
 
 /// A message whose key is new, and what decides where it goes.
 struct Arrival<'a> {
-    process: &'a Process,
+    db: &'a Database,
     message: &'a InboundMessage,
+    lane: LaneId,
     now: Timestamp,
     /// Whether somebody worked on the lane when the message came.
-    owned: bool,
+    is_held: bool,
 }
 
-/// A queued turn, as far as it matters to who may still join it.
-#[derive(sqlx::FromRow)]
-struct Joinable {
+/// A queued turn, and what decides who may still join it.
+struct JoinableTurn {
     sequence: i64,
     id: Uuid,
-    ready_at: i64,
-    begun: bool,
-    oldest: bool,
-}
-
-impl Joinable {
-    fn state(&self, is_held: bool) -> QueuedTurnState {
-        let (ready_at, is_begun, is_oldest) = (Timestamp(self.ready_at), self.begun, self.oldest);
-        QueuedTurnState { ready_at, is_begun, is_oldest, is_held }
-    }
+    state: QueuedTurnState,
 }
 
 impl Arrival<'_> {
     /// Puts an edit in the place of its original, if that is queued and nobody has taken it up.
     ///
-    /// Taken up is what was injected into a running turn, too. The row gets a new id, so that whoever has read the old words can't consume the new ones with them.
-    async fn replace(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<Option<TurnId>> {
+    /// Taken up is what was injected into a running turn, too. The row gets a new id, so that whoever has read the old
+    /// words can't consume the new ones with them.
+    fn replace_original(&self) -> Result<Option<TurnId>> {
         let Some(original) = &self.message.edit_of else { return Ok(None) };
-        let found: Option<(i64, Uuid)> = sqlx::query_as(
+        let found: Option<(i64, Uuid)> = self.db.first(
             "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
-             WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2 \
+             WHERE inbox_keys.channel = ?1 AND inbox_keys.key = ?2 \
                AND inbox.consumed_by IS NULL AND inbox.steered_into IS NULL",
-        )
-        .bind(self.message.conversation.channel().as_str())
-        .bind(original)
-        .fetch_optional(session.connection().await?)
-        .await?;
+            [self.message.conversation.channel().as_str(), original.as_str()],
+        )?;
         let Some((sequence, turn)) = found else { return Ok(None) };
-        match self.queued_turn(session, turn).await? {
-            Some(turn) if can_be_replaced(turn.state(self.owned)) => {}
+        match self.queued_turn(turn)? {
+            Some(turn) if can_be_replaced(turn.state) => {}
             _ => return Ok(None),
         }
-        let id = self.process.new_id();
-        batch
-            .add("UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1")
-            .bind(sequence)
-            .bind(id)
-            .bind(Json(self.message));
-        batch.add("DELETE FROM inbox_files WHERE message = $1").bind(sequence);
-        self.store_key_and_files(batch, id);
+        self.db.run(
+            "UPDATE inbox SET id = ?2, message = ?3 WHERE sequence = ?1",
+            params![sequence, self.db.new_id(), Json(self.message)],
+        )?;
+        self.db.run("DELETE FROM inbox_files WHERE message = ?1", [sequence])?;
+        self.store_key(&self.message.key, sequence)?;
+        self.store_files(sequence)?;
         Ok(Some(TurnId(turn)))
     }
 
-    /// Stores the message in its album's turn, or in a new one. Brings it as it is queued if it is a turn by itself and
+    /// Stores the message in its album's turn, or in a new one. Returns it as it is queued if it is a turn by itself and
     /// there is nothing to fetch.
-    async fn add(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<(TurnId, Option<QueuedMessage>)> {
-        let quiet_at = match self.message.album {
-            Some(_) => self.now.saturating_add(self.process.settings.album_quiet),
-            None => self.now,
-        };
-        let conversation = self.message.conversation.to_string();
-        let turn = match self.album_turn(session).await? {
-            Some(album) => {
-                batch.add("UPDATE turns SET ready_at = $2 WHERE sequence = $1").bind(album.sequence).bind(quiet_at.0);
-                album.id
-            }
-            None => {
-                let id = self.process.new_id();
-                batch
-                    .add("INSERT INTO turns (id, conversation, state, album, ready_at) VALUES ($1, $2, 'queued', $3, $4)")
-                    .bind(id)
-                    .bind(&conversation)
-                    .bind(self.message.album.as_deref())
-                    .bind(quiet_at.0);
-                id
-            }
-        };
-        let id = self.process.new_id();
-        batch
-            .add(
-                "INSERT INTO inbox (id, conversation, turn, message, received_at) \
-                 VALUES ($1, $2, $3, $4, $5)",
-            )
-            .bind(id)
-            .bind(&conversation)
-            .bind(turn)
-            .bind(Json(self.message))
-            .bind(self.now.0);
-        self.store_key_and_files(batch, id);
+    fn add(&self) -> Result<(TurnId, Option<QueuedMessage>)> {
+        let turn = self.join_or_create_turn()?;
+        let id = self.db.new_id();
+        self.db.run(
+            "INSERT INTO inbox (id, lane, turn, message, received_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![id, self.lane, turn, Json(self.message), self.now.0],
+        )?;
+        let sequence = self.db.last_insert_rowid();
+        self.store_key(&self.message.key, sequence)?;
+        self.store_files(sequence)?;
         if let Some(original) = &self.message.edit_of {
             // Where the original is first heard of by its edit, it is known by it from then on: what comes of it later
             // is a repeat, and its next edit is one of this message.
-            batch
-                .add(
-                    "INSERT INTO inbox_keys (channel, key, message) \
-                     VALUES ($1, $2, (SELECT sequence FROM inbox WHERE id = $3)) ON CONFLICT (channel, key) DO NOTHING",
-                )
-                .bind(self.message.conversation.channel().as_str())
-                .bind(original)
-                .bind(id);
+            self.store_key(original, sequence)?;
         }
-        let by_itself = self.message.album.is_none() && self.message.files.is_empty();
-        let queued = by_itself.then(|| QueuedMessage {
+        let is_alone = self.message.album.is_none() && self.message.files.is_empty();
+        let queued = is_alone.then(|| QueuedMessage {
             id: InboxId(id),
             turn: TurnId(turn),
             message: self.message.clone(),
@@ -245,56 +176,70 @@ impl Arrival<'_> {
         Ok((TurnId(turn), queued))
     }
 
-    /// The queued turn of the sender's album, if others may still join it.
-    async fn album_turn(&self, session: &mut Session<'_>) -> Result<Option<Joinable>> {
-        let Some(album) = &self.message.album else { return Ok(None) };
-        let latest: Option<Uuid> = sqlx::query_scalar(
-            "SELECT id FROM turns WHERE conversation = $1 AND state = 'queued' AND album = $2 \
-               AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND message ->> '$.sender.id' = $3) \
-             ORDER BY sequence DESC LIMIT 1",
-        )
-        .bind(self.message.conversation.to_string())
-        .bind(album)
-        .bind(&self.message.sender.id)
-        .fetch_optional(session.connection().await?)
-        .await?;
-        let Some(latest) = latest else { return Ok(None) };
-        let turn = self.queued_turn(session, latest).await?;
-        Ok(turn.filter(|turn| can_join_album(turn.state(self.owned), self.now)))
-    }
-
-    async fn queued_turn(&self, session: &mut Session<'_>, turn: Uuid) -> Result<Option<Joinable>> {
-        let turn = sqlx::query_as(
-            "SELECT sequence, id, ready_at, \
-                 EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
-                 OR EXISTS (SELECT 1 FROM parts WHERE parts.turn = turns.id) AS begun, \
-                 NOT EXISTS (SELECT 1 FROM turns AS earlier WHERE earlier.conversation = turns.conversation \
-                     AND earlier.state = 'queued' AND earlier.sequence < turns.sequence) AS oldest \
-             FROM turns WHERE id = $1 AND state = 'queued'",
-        )
-        .bind(turn)
-        .fetch_optional(session.connection().await?)
-        .await?;
-        Ok(turn)
-    }
-
-    fn store_key_and_files(&self, batch: &mut Batch, id: Uuid) {
-        batch
-            .add(
-                "INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, (SELECT sequence FROM inbox WHERE id = $3))",
-            )
-            .bind(self.message.conversation.channel().as_str())
-            .bind(&self.message.key)
-            .bind(id);
-        if !self.message.files.is_empty() {
-            batch
-                .add(
-                    "INSERT INTO inbox_files (message, position, state, reference, sha256) \
-                     SELECT sequence, file.key, 'waiting', file.value, unhex(file.value ->> 'stored') \
-                     FROM inbox JOIN json_each($2) AS file WHERE inbox.id = $1",
-                )
-                .bind(id)
-                .bind(Json(&self.message.files));
+    fn join_or_create_turn(&self) -> Result<Uuid> {
+        let ready_at = match self.message.album {
+            Some(_) => self.now.saturating_add(self.db.settings().album_quiet),
+            None => self.now,
+        };
+        if let Some(album) = self.album_turn()? {
+            self.db.run("UPDATE turns SET ready_at = ?2 WHERE sequence = ?1", [album.sequence, ready_at.0])?;
+            return Ok(album.id);
         }
+        let id = self.db.new_id();
+        self.db.run(
+            "INSERT INTO turns (id, lane, state, album, ready_at) VALUES (?1, ?2, 'queued', ?3, ?4)",
+            params![id, self.lane, self.message.album, ready_at.0],
+        )?;
+        Ok(id)
+    }
+
+    /// The queued turn of the sender's album, if others may still join it.
+    fn album_turn(&self) -> Result<Option<JoinableTurn>> {
+        let Some(album) = &self.message.album else { return Ok(None) };
+        let latest: Option<(Uuid,)> = self.db.first(
+            "SELECT id FROM turns WHERE lane = ?1 AND state = 'queued' AND album = ?2 \
+               AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND message ->> '$.sender.id' = ?3) \
+             ORDER BY sequence DESC LIMIT 1",
+            params![self.lane, album, self.message.sender.id],
+        )?;
+        let Some((latest,)) = latest else { return Ok(None) };
+        let turn = self.queued_turn(latest)?;
+        Ok(turn.filter(|turn| can_join_album(turn.state, self.now)))
+    }
+
+    fn queued_turn(&self, turn: Uuid) -> Result<Option<JoinableTurn>> {
+        let row: Option<(i64, i64, bool, bool)> = self.db.first(
+            "SELECT sequence, ready_at, \
+                 EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
+                 OR EXISTS (SELECT 1 FROM parts WHERE parts.turn = turns.id), \
+                 NOT EXISTS (SELECT 1 FROM turns AS earlier WHERE earlier.lane = turns.lane \
+                     AND earlier.state = 'queued' AND earlier.sequence < turns.sequence) \
+             FROM turns WHERE id = ?1 AND state = 'queued'",
+            [turn],
+        )?;
+        Ok(row.map(|(sequence, ready_at, is_begun, is_oldest)| {
+            let ready_at = Timestamp(ready_at);
+            let state = QueuedTurnState { ready_at, is_begun, is_oldest, is_held: self.is_held };
+            JoinableTurn { sequence, id: turn, state }
+        }))
+    }
+
+    /// Stores a key by which the message is known; one that is known already stays as it is.
+    fn store_key(&self, key: &str, sequence: i64) -> Result<()> {
+        self.db.run(
+            "INSERT INTO inbox_keys (channel, key, message) VALUES (?1, ?2, ?3) ON CONFLICT (channel, key) DO NOTHING",
+            params![self.message.conversation.channel().as_str(), key, sequence],
+        )?;
+        Ok(())
+    }
+
+    fn store_files(&self, sequence: i64) -> Result<()> {
+        for (position, file) in (0_i64..).zip(&self.message.files) {
+            self.db.run(
+                "INSERT INTO inbox_files (message, position, state, reference, sha256) VALUES (?1, ?2, 'waiting', ?3, ?4)",
+                params![sequence, position, Json(file), file.stored.map(|stored| stored.0)],
+            )?;
+        }
+        Ok(())
     }
 }

@@ -1,113 +1,87 @@
 //! A conversation that goes on under another name, as a Telegram group does that becomes a supergroup.
 
+use rusqlite::params;
 use satchel_domain::{ConversationId, PartState, part::FailureReason};
 use satchel_ports::ledger::RenameOutcome;
-use sqlx::types::Json;
 
-use crate::{batch::Batch, error::Result, session::Session};
+use crate::{
+    database::{Database, Json, Query},
+    error::Result,
+    lanes::{self, LaneId},
+};
 
-/// Moves all that a conversation has, unless the new name has something already.
-pub(crate) async fn rename(
-    session: &mut Session<'_>,
-    from: &ConversationId,
-    to: &ConversationId,
-) -> Result<RenameOutcome> {
-    let mut batch = Batch::default();
-    let mut has_turns = |conversation: &ConversationId| {
-        batch.add("SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1)").bind(conversation.to_string()).id()
-    };
-    let (old, new) = (has_turns(from), has_turns(to));
-    let answers = session.run(batch).await?;
-    let is_so = |statement| {
-        Ok::<_, crate::error::Error>(answers.first_row::<(bool,)>(statement)?.is_some_and(|(is_so,)| is_so))
-    };
-    if !is_so(old)? {
-        return Ok(RenameOutcome::NotFound);
-    }
-    if from == to || is_so(new)? {
+/// Gives all that a conversation has another name, unless the new name has something already.
+pub(crate) fn rename(db: &Database, from: &ConversationId, to: &ConversationId) -> Result<RenameOutcome> {
+    let Some(lane) = find_used(db, from)? else { return Ok(RenameOutcome::NotFound) };
+    if from == to || find_used(db, to)?.is_some() {
         return Ok(RenameOutcome::Conflict);
     }
-    let mut batch = Batch::default();
-    forget_messages(&mut batch, from);
-    move_lane(&mut batch, from, to);
-    move_rows(&mut batch, from, to);
-    session.finish(batch);
+    forget_messages(db, lane)?;
+    swap_names(db, lane, from, to)?;
+    rename_usage(db, from, to)?;
+    db.run("UPDATE pairings SET conversation = ?2 WHERE conversation = ?1", [from.to_string(), to.to_string()])?;
     Ok(RenameOutcome::Renamed)
 }
 
-/// The old lane stays, empty and with a higher token, so that nobody's lease of it can ever be good again.
-fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
-    let names = (from.to_string(), to.to_string());
-    batch
-        .add(
-            "INSERT INTO lanes (conversation, channel, token, last_number, history_after, voice, agent) \
-             SELECT $2, $3, token + 1, last_number, history_after, voice, agent FROM lanes WHERE conversation = $1 \
-             ON CONFLICT (conversation) DO UPDATE SET holder = NULL, expires_at = 0, \
-                 token = MAX(token, excluded.token) + 1, last_number = MAX(last_number, excluded.last_number), \
-                 history_after = excluded.history_after, voice = excluded.voice, \
-                 agent = excluded.agent",
-        )
-        .bind(&names.0)
-        .bind(&names.1)
-        .bind(to.channel().as_str());
-    batch
-        .add("UPDATE lanes SET holder = NULL, expires_at = 0, token = token + 1 WHERE conversation = $1")
-        .bind(&names.0);
+/// Finds the lane of a conversation that has turns.
+fn find_used(db: &Database, conversation: &ConversationId) -> Result<Option<LaneId>> {
+    let Some(lane) = lanes::find_id(db, conversation)? else { return Ok(None) };
+    let has_turns = db.value("SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1)", [lane])?;
+    Ok(Some(lane).filter(|_| has_turns))
+}
+
+/// Gives the lane its new name. The old name stays, with an empty lane of its own. The tokens of both are higher than any
+/// that was handed out under either name, so that nobody's lease can ever be good again; numbers of files go on.
+fn swap_names(db: &Database, lane: LaneId, from: &ConversationId, to: &ConversationId) -> Result<()> {
+    let names = [from.to_string(), to.to_string()];
+    let token: i64 = db.value("SELECT MAX(token) + 1 FROM lanes WHERE conversation IN (?1, ?2)", names.clone())?;
+    let last_number: i64 = db.value("SELECT MAX(last_number) FROM lanes WHERE conversation IN (?1, ?2)", names)?;
+    // An empty lane of the new name, as an earlier renaming leaves it, has no rows to be moved.
+    db.run("DELETE FROM lanes WHERE conversation = ?1", [to.to_string()])?;
+    db.run(
+        "UPDATE lanes SET conversation = ?2, channel = ?3, holder = NULL, expires_at = 0, token = ?4, last_number = ?5 \
+         WHERE id = ?1",
+        params![lane, to.to_string(), to.channel().as_str(), token, last_number],
+    )?;
+    db.run(
+        "INSERT INTO lanes (conversation, channel, token, last_number) VALUES (?1, ?2, ?3, ?4)",
+        params![from.to_string(), from.channel().as_str(), token, last_number],
+    )?;
+    Ok(())
 }
 
 /// No message of the old name is known any more: under the new one its number is another message's, if any. What is
 /// still to be sent neither answers nor edits one, and a look-up doesn't begin at one. A draft shows a piece of its reply;
 /// the whole is sent as if there were none.
-fn forget_messages(batch: &mut Batch, from: &ConversationId) {
+fn forget_messages(db: &Database, lane: LaneId) -> Result<()> {
     let unsent = PartState::Pending;
-    batch
-        .add(
-            "UPDATE parts SET state = $2, state_detail = $3 \
-             WHERE conversation = $1 AND settled = 0 AND draft = 1 AND state = 'open'",
-        )
-        .bind(from.to_string())
-        .bind(unsent.as_str())
-        .bind(Json(&unsent));
+    db.run(
+        "UPDATE parts SET state = ?2, state_detail = ?3 \
+         WHERE lane = ?1 AND settled = 0 AND draft = 1 AND state = 'open'",
+        params![lane, unsent.as_str(), Json(&unsent)],
+    )?;
     // A question is asked again where its turn goes on.
     let unneeded = PartState::Failed { reason: FailureReason::NotNeeded };
-    batch
-        .add(
-            "UPDATE parts SET settled = 1, state = $2, state_detail = $3 \
-             WHERE conversation = $1 AND call IS NOT NULL AND (settled = 0 OR state = 'failed')",
-        )
-        .bind(from.to_string())
-        .bind(unneeded.as_str())
-        .bind(Json(&unneeded));
-    batch.add("DELETE FROM parts WHERE conversation = $1 AND kind = 'delete'").bind(from.to_string());
-    batch.add("UPDATE parts SET target = NULL, last_message = NULL WHERE conversation = $1").bind(from.to_string());
-    batch.add("UPDATE parts SET reply_to = NULL WHERE conversation = $1 AND settled = 0").bind(from.to_string());
-    batch
-        .add("UPDATE inbox SET message = json_remove(message, $2) WHERE conversation = $1")
-        .bind(from.to_string())
-        .bind("$.message");
+    db.run(
+        "UPDATE parts SET settled = 1, state = ?2, state_detail = ?3 \
+         WHERE lane = ?1 AND call IS NOT NULL AND (settled = 0 OR state = 'failed')",
+        params![lane, unneeded.as_str(), Json(&unneeded)],
+    )?;
+    db.run("DELETE FROM parts WHERE lane = ?1 AND kind = 'delete'", [lane])?;
+    db.run("UPDATE parts SET target = NULL, last_message = NULL WHERE lane = ?1", [lane])?;
+    db.run("UPDATE parts SET reply_to = NULL WHERE lane = ?1 AND settled = 0", [lane])?;
+    db.run("UPDATE inbox SET message = json_remove(message, '$.message') WHERE lane = ?1", [lane])?;
+    Ok(())
 }
 
-fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
-    let names = (from.to_string(), to.to_string());
-    for sql in [
-        "UPDATE inbox SET conversation = $2 WHERE conversation = $1",
-        "UPDATE attachments SET conversation = $2 WHERE conversation = $1",
-        "UPDATE turns SET conversation = $2 WHERE conversation = $1",
-        "UPDATE history SET conversation = $2 WHERE conversation = $1",
-        "UPDATE parts SET conversation = $2 WHERE conversation = $1",
-        "UPDATE audit SET conversation = $2 WHERE conversation = $1",
-    ] {
-        batch.add(sql).bind(&names.0).bind(&names.1);
-    }
-    batch
-        .add(
-            "INSERT INTO usage (scope, name, files, bytes, workspace_bytes) \
-             SELECT scope, $2, files, bytes, workspace_bytes FROM usage WHERE scope = 'conversation' AND name = $1 \
-             ON CONFLICT (scope, name) DO UPDATE SET files = files + excluded.files, bytes = bytes + excluded.bytes, \
-                 workspace_bytes = workspace_bytes + excluded.workspace_bytes",
-        )
-        .bind(&names.0)
-        .bind(&names.1);
-    batch.add("DELETE FROM usage WHERE scope = 'conversation' AND name = $1").bind(&names.0);
-    batch.add("UPDATE pairings SET conversation = $2 WHERE conversation = $1").bind(&names.0).bind(&names.1);
+fn rename_usage(db: &Database, from: &ConversationId, to: &ConversationId) -> Result<()> {
+    db.run(
+        "INSERT INTO usage (scope, name, files, bytes, workspace_bytes) \
+         SELECT scope, ?2, files, bytes, workspace_bytes FROM usage WHERE scope = 'conversation' AND name = ?1 \
+         ON CONFLICT (scope, name) DO UPDATE SET files = files + excluded.files, bytes = bytes + excluded.bytes, \
+             workspace_bytes = workspace_bytes + excluded.workspace_bytes",
+        [from.to_string(), to.to_string()],
+    )?;
+    db.run("DELETE FROM usage WHERE scope = 'conversation' AND name = ?1", [from.to_string()])?;
+    Ok(())
 }

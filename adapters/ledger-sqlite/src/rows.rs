@@ -2,48 +2,47 @@
 
 use std::{collections::BTreeMap, num::NonZeroU64};
 
+use rusqlite::Row;
 use satchel_domain::{
     AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part,
     PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
     part::{CallQuestion, Operation},
 };
-use satchel_ledger::LaneState;
-use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
+use satchel_ports::ledger::{InboundFileState, QueuedMessage, Transcription};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments::{AttachmentRef, Records},
+    database::{Database, Json},
     error::{Error, Result},
-    session::Session,
 };
 
 /// The columns of [`PartRow`], followed by the rest of the statement.
 macro_rules! select_part {
     ($($rest:expr),+) => {
         concat!(
-            "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, draft, ",
-            "attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, call, ",
+            "SELECT parts.id, lanes.conversation, turn, turn_sequence, position, content, state, state_detail, settled, ",
+            "draft, attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, call, ",
             "unanswered, closing, created_at ",
-            "FROM parts ",
+            "FROM parts JOIN lanes ON lanes.id = parts.lane ",
             $($rest),+
         )
     };
 }
 pub(crate) use select_part;
 
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct PartRow {
     pub(crate) id: Uuid,
     pub(crate) conversation: String,
     pub(crate) turn: Uuid,
     pub(crate) turn_sequence: i64,
     pub(crate) position: i64,
-    /// `null` for a deletion.
-    pub(crate) content: Json<Option<PartContent<AttachmentRef>>>,
-    pub(crate) state_detail: Json<PartState>,
+    /// `None` for a deletion.
+    pub(crate) content: Option<PartContent<AttachmentRef>>,
+    pub(crate) state: PartState,
     pub(crate) settled: bool,
     pub(crate) draft: bool,
     pub(crate) attempts: i64,
@@ -60,6 +59,36 @@ pub(crate) struct PartRow {
     pub(crate) created_at: i64,
 }
 
+impl TryFrom<&Row<'_>> for PartRow {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            conversation: row.get("conversation")?,
+            turn: row.get("turn")?,
+            turn_sequence: row.get("turn_sequence")?,
+            position: row.get("position")?,
+            content: row.get::<_, Json<_>>("content")?.0,
+            state: row.get::<_, Json<_>>("state_detail")?.0,
+            settled: row.get("settled")?,
+            draft: row.get("draft")?,
+            attempts: row.get("attempts")?,
+            first_attempt_at: row.get("first_attempt_at")?,
+            streamed: row.get("streamed")?,
+            searched: row.get("searched")?,
+            labelled: row.get("labelled")?,
+            labelled_sends: row.get("labelled_sends")?,
+            target: row.get("target")?,
+            reply_to: row.get("reply_to")?,
+            call: row.get("call")?,
+            unanswered: row.get("unanswered")?,
+            closing: row.get("closing")?,
+            created_at: row.get("created_at")?,
+        })
+    }
+}
+
 impl PartRow {
     fn question(&self) -> Result<Option<CallQuestion>> {
         let Some(call) = self.call else { return Ok(None) };
@@ -72,14 +101,14 @@ impl PartRow {
 
     /// The ids of its files.
     pub(crate) fn files(&self) -> impl Iterator<Item = AttachmentId> {
-        self.content.0.iter().flat_map(PartContent::files).map(|item| item.attachment.id)
+        self.content.iter().flat_map(PartContent::files).map(|item| item.attachment.id)
     }
 
     /// The part, with the records of its files.
     pub(crate) fn into_part(self, records: &Records) -> Result<Part> {
         let question = self.question()?;
         let message = self.target.map(MessageRef);
-        let operation = match (self.content.0, message) {
+        let operation = match (self.content, message) {
             (Some(content), message) => Operation::show(content.try_map_files(|file| records.resolve(file))?, message),
             (None, Some(message)) => Operation::Delete { message },
             (None, None) => return Err(Error::Row { what: "part without content" }),
@@ -90,7 +119,7 @@ impl PartRow {
             turn: TurnId(self.turn),
             position: number(self.position, "position")?,
             operation,
-            state: self.state_detail.0,
+            state: self.state,
             attempts: number(self.attempts, "number of attempts")?,
             first_attempt_at: self.first_attempt_at.map(Timestamp),
             streamed: self.streamed,
@@ -105,34 +134,14 @@ impl PartRow {
 }
 
 /// The parts of some rows, with the records of their files.
-pub(crate) async fn parts(session: &mut Session<'_>, rows: impl IntoIterator<Item = PartRow>) -> Result<Vec<Part>> {
-    let rows: Vec<PartRow> = rows.into_iter().collect();
-    let records = Records::read(session, rows.iter().flat_map(PartRow::files).collect()).await?;
+pub(crate) fn parts(db: &Database, rows: Vec<PartRow>) -> Result<Vec<Part>> {
+    let records = Records::read(db, rows.iter().flat_map(PartRow::files).collect())?;
     rows.into_iter().map(|row| row.into_part(&records)).collect()
 }
 
 /// The part of a row, if there is one.
-pub(crate) async fn part(session: &mut Session<'_>, row: Option<PartRow>) -> Result<Option<Part>> {
-    Ok(parts(session, row).await?.pop())
-}
-
-#[derive(Debug, sqlx::FromRow)]
-pub(crate) struct LaneRow {
-    pub(crate) holder: Option<Uuid>,
-    pub(crate) token: i64,
-    pub(crate) expires_at: i64,
-    /// Whether every reply is spoken too.
-    pub(crate) voice: bool,
-}
-
-impl LaneRow {
-    pub(crate) fn state(&self) -> LaneState {
-        LaneState {
-            holder: self.holder.map(HolderId),
-            token: self.token.cast_unsigned(),
-            expires_at: Timestamp(self.expires_at),
-        }
-    }
+pub(crate) fn part(db: &Database, row: Option<PartRow>) -> Result<Option<Part>> {
+    Ok(parts(db, row.into_iter().collect())?.pop())
 }
 
 /// The columns of [`MessageRow`], followed by the rest of the statement.
@@ -140,9 +149,9 @@ macro_rules! select_messages {
     ($($rest:expr),+) => {
         concat!(
             "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, ",
-            "inbox.conversation, inbox.message, inbox.received_at, inbox_files.state AS file_state, ",
+            "lanes.conversation, inbox.message, inbox.received_at, inbox_files.state AS file_state, ",
             "inbox_files.reference, inbox_files.attachment, inbox_files.refused, inbox_files.position AS file_position, ",
-            "inbox_files.transcription FROM inbox ",
+            "inbox_files.transcription FROM inbox JOIN lanes ON lanes.id = inbox.lane ",
             "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
             $($rest),+
         )
@@ -151,7 +160,7 @@ macro_rules! select_messages {
 pub(crate) use select_messages;
 
 /// A message joined with one of its files; a message without files is one row without a file.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct MessageRow {
     pub(crate) id: Uuid,
     pub(crate) turn: Uuid,
@@ -159,14 +168,35 @@ pub(crate) struct MessageRow {
     pub(crate) answered_in: Uuid,
     pub(crate) conversation: String,
     /// Its conversation is that of the row, whatever it says: the conversation may have been renamed.
-    pub(crate) message: Json<Map<String, Value>>,
+    pub(crate) message: Map<String, Value>,
     pub(crate) received_at: i64,
     pub(crate) file_state: Option<String>,
-    pub(crate) reference: Option<Json<FileReference>>,
+    pub(crate) reference: Option<FileReference>,
     pub(crate) attachment: Option<Uuid>,
-    pub(crate) refused: Option<Json<RefusedFile>>,
+    pub(crate) refused: Option<RefusedFile>,
     pub(crate) file_position: Option<i64>,
-    pub(crate) transcription: Option<Json<Transcription>>,
+    pub(crate) transcription: Option<Transcription>,
+}
+
+impl TryFrom<&Row<'_>> for MessageRow {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            turn: row.get("turn")?,
+            answered_in: row.get("answered_in")?,
+            conversation: row.get("conversation")?,
+            message: row.get::<_, Json<_>>("message")?.0,
+            received_at: row.get("received_at")?,
+            file_state: row.get("file_state")?,
+            reference: row.get::<_, Option<Json<_>>>("reference")?.map(|json| json.0),
+            attachment: row.get("attachment")?,
+            refused: row.get::<_, Option<Json<_>>>("refused")?.map(|json| json.0),
+            file_position: row.get("file_position")?,
+            transcription: row.get::<_, Option<Json<_>>>("transcription")?.map(|json| json.0),
+        })
+    }
 }
 
 impl MessageRow {
@@ -182,19 +212,19 @@ pub(crate) fn messages(rows: Vec<MessageRow>, records: &Records) -> Result<Vec<Q
     for row in rows {
         let file = match row.file_state.as_deref() {
             None => None,
-            Some("waiting") => row.reference.map(|reference| InboundFileState::Waiting(reference.0)),
+            Some("waiting") => row.reference.map(InboundFileState::Waiting),
             Some("stored") => {
-                let file = row.file().ok_or(Error::Row { what: "stored file" })?;
+                let file = row.attachment.map(AttachmentId).ok_or(Error::Row { what: "stored file" })?;
                 Some(InboundFileState::Stored(records.resolve(file.into())?))
             }
-            Some("refused") => row.refused.map(|refused| InboundFileState::Refused(refused.0)),
+            Some("refused") => row.refused.map(InboundFileState::Refused),
             Some(_) => return Err(Error::Row { what: "file's state" }),
         };
         if row.id != messages.last().map_or(Uuid::nil(), |last| last.id.0) {
             messages.push(QueuedMessage {
                 id: InboxId(row.id),
                 turn: TurnId(row.turn),
-                message: inbound_message(row.message.0, row.conversation)?,
+                message: inbound_message(row.message, row.conversation)?,
                 files: Vec::new(),
                 transcriptions: BTreeMap::new(),
                 received_at: Timestamp(row.received_at),
@@ -203,7 +233,7 @@ pub(crate) fn messages(rows: Vec<MessageRow>, records: &Records) -> Result<Vec<Q
         let message = messages.last_mut().expect("a message was pushed for the first row");
         message.files.extend(file);
         if let (Some(position), Some(transcription)) = (row.file_position, row.transcription) {
-            message.transcriptions.insert(number(position, "place of a file")?, transcription.0);
+            message.transcriptions.insert(number(position, "place of a file")?, transcription);
         }
     }
     Ok(messages)
@@ -234,4 +264,9 @@ pub(crate) fn from_text<T: DeserializeOwned>(text: String, what: &'static str) -
 
 pub(crate) fn number<T: TryFrom<i64>>(value: i64, what: &'static str) -> Result<T> {
     T::try_from(value).map_err(|_| Error::Row { what })
+}
+
+/// A number of bytes as the database has it.
+pub(crate) fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

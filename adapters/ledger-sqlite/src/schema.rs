@@ -7,60 +7,88 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use futures::future::BoxFuture;
-use sqlx::{
-    SqliteConnection,
-    migrate::{MigrateError, Migrator},
-};
+use rusqlite::Connection;
+use rusqlite_migration::{M, Migrations};
 
 use crate::owners::{OWNER_ONLY, Owners};
 
-pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+/// The steps from an empty database, in order; the schema's version is their number.
+const STEPS: &[M<'static>] = &[
+    M::up(include_str!("../migrations/sqlite/0001_ledger.sql")),
+    M::up(include_str!("../migrations/sqlite/0002_page.sql")),
+    M::up(include_str!("../migrations/sqlite/0003_people.sql")),
+    M::up(include_str!("../migrations/sqlite/0004_voice.sql")),
+    M::up(include_str!("../migrations/sqlite/0005_bookmarks.sql")),
+    M::up(include_str!("../migrations/sqlite/0006_pairings_in_order.sql")),
+    M::up(include_str!("../migrations/sqlite/0007_lookup.sql")),
+    M::up(include_str!("../migrations/sqlite/0008_usage.sql")),
+    M::up(include_str!("../migrations/sqlite/0009_audit.sql")),
+    M::up(include_str!("../migrations/sqlite/0010_agent.sql")),
+    M::up(include_str!("../migrations/sqlite/0011_questions.sql")),
+    M::up(include_str!("../migrations/sqlite/0012_drafts.sql")),
+    M::up(include_str!("../migrations/sqlite/0013_file_columns.sql")),
+    M::up(include_str!("../migrations/sqlite/0014_lanes_by_number.sql")),
+];
+
+const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
 /// What follows the database's name in that of a copy, before the version.
 pub(crate) const COPY_SUFFIX: &str = ".version-";
 
 /// Why the schema can't be brought up to date.
 pub(crate) enum SchemaError {
-    Newer { found: i64, known: i64 },
-    Failed(sqlx::Error),
-    Migration(MigrateError),
+    Newer {
+        found: i64,
+        known: i64,
+    },
+    Database(rusqlite::Error),
+    /// No copy of the database can be kept.
+    Copy(io::Error),
+    Migration(rusqlite_migration::Error),
+}
+
+impl From<rusqlite::Error> for SchemaError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<rusqlite_migration::Error> for SchemaError {
+    fn from(error: rusqlite_migration::Error) -> Self {
+        match error {
+            rusqlite_migration::Error::RusqliteError { err, .. } => Self::Database(err),
+            other => Self::Migration(other),
+        }
+    }
 }
 
 /// Brings the schema up to date, one process at a time. Of a database of an earlier version a copy is kept beside it.
-pub(crate) async fn migrate(
-    connection: &mut SqliteConnection,
-    path: &Path,
-    owners: &Owners,
-) -> Result<(), SchemaError> {
+pub(crate) fn migrate(connection: &mut Connection, path: &Path, owners: &Owners) -> Result<(), SchemaError> {
     let known = newest_version();
     let is_older = |found: i64| match found.cmp(&known) {
         Ordering::Less => Ok(true),
         Ordering::Equal => Ok(false),
         Ordering::Greater => Err(SchemaError::Newer { found, known }),
     };
-    if !is_older(version(connection).await.map_err(SchemaError::Failed)?)? {
+    if !is_older(version(connection)?)? {
         return Ok(());
     }
-    let owners = owners.clone();
-    let _lock = run_blocking(move || owners.lock_schema()).await?;
-    let found = version(connection).await.map_err(SchemaError::Failed)?;
+    let _lock = owners.lock_schema().map_err(SchemaError::Copy)?;
+    let found = version(connection)?;
     if is_older(found)? {
         tracing::info!(database = %path.display(), found, version = known, "migrating the database schema");
         if found > 0 {
-            let copy = keep_copy(connection, path, found).await?;
+            let copy = keep_copy(connection, path, found)?;
             tracing::info!(copy = %copy.display(), "kept a copy of the database as it was");
         }
-        run_migrations(connection).await.map_err(|error| match error {
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => SchemaError::Failed(error),
-            other => SchemaError::Migration(other),
-        })?;
+        connection.pragma_update(None, "user_version", found)?;
+        MIGRATIONS.to_latest(connection)?;
     }
     Ok(())
 }
 
 /// Writes a copy beside the database, in place of one of the same version: the database may have changed since.
-async fn keep_copy(connection: &mut SqliteConnection, path: &Path, version: i64) -> Result<PathBuf, SchemaError> {
+fn keep_copy(connection: &Connection, path: &Path, version: i64) -> Result<PathBuf, SchemaError> {
     let beside = |suffix: String| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -68,30 +96,31 @@ async fn keep_copy(connection: &mut SqliteConnection, path: &Path, version: i64)
     };
     let copy = beside(format!("{COPY_SUFFIX}{version}"));
     let unfinished = beside(format!("{COPY_SUFFIX}{version}.partial"));
-    let created = unfinished.clone();
-    run_blocking(move || {
-        match fs::remove_file(&created) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(created)
-    })
-    .await?;
-    // Into an empty file, so that nobody else can read it.
     let not_utf8 = || io::Error::new(io::ErrorKind::InvalidInput, "the path of the data directory isn't UTF-8");
-    let target = unfinished.to_str().ok_or_else(not_utf8).map_err(|error| SchemaError::Failed(error.into()))?;
-    if let Err(error) = sqlx::query("VACUUM INTO $1").bind(target).execute(connection).await {
+    let target = unfinished.to_str().ok_or_else(not_utf8).map_err(SchemaError::Copy)?;
+    create_private_file(&unfinished).map_err(SchemaError::Copy)?;
+    if let Err(error) = connection.execute("VACUUM INTO ?1", [target]) {
         let _removed = fs::remove_file(&unfinished);
-        return Err(SchemaError::Failed(error));
+        return Err(SchemaError::Database(error));
     }
-    let finished = copy.clone();
-    run_blocking(move || {
-        fs::File::open(&unfinished)?.sync_all()?;
-        fs::rename(&unfinished, &finished)?;
-        fs::File::open(finished.parent().unwrap_or(Path::new(".")))?.sync_all()
-    })
-    .await?;
+    finish_copy(&unfinished, &copy).map_err(SchemaError::Copy)?;
     Ok(copy)
+}
+
+/// Creates an empty file in place of what a killed start has left, so that nobody else can read what is written into it.
+fn create_private_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
+    Ok(())
+}
+
+fn finish_copy(unfinished: &Path, copy: &Path) -> io::Result<()> {
+    fs::File::open(unfinished)?.sync_all()?;
+    fs::rename(unfinished, copy)?;
+    fs::File::open(copy.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Returns the copies of earlier versions that are kept in a data directory, in the order of their names.
@@ -113,33 +142,24 @@ pub(crate) fn list_copies(data_dir: &Path, database: &str) -> io::Result<Vec<Pat
     Ok(copies)
 }
 
-/// Boxed here, where the connection's lifetime is known: the compiler can't tell otherwise that the future is `Send`.
-fn run_migrations(connection: &mut SqliteConnection) -> BoxFuture<'_, Result<(), MigrateError>> {
-    Box::pin(MIGRATIONS.run_direct(None, connection, false))
-}
-
 /// The newest version that this program knows.
 pub(crate) fn newest_version() -> i64 {
-    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
+    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
 }
 
 /// The schema's version in the database; 0 when it is new.
-pub(crate) async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    let has_schema: bool =
-        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')")
-            .fetch_one(&mut *connection)
-            .await?;
-    if !has_schema {
-        return Ok(0);
-    }
-    sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations").fetch_one(connection).await
-}
-
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, SchemaError> {
-    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
-    done.map_err(|error| SchemaError::Failed(error.into()))
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    let is_counted_in_table: bool = connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')",
+        [],
+        |row| row.get(0),
+    )?;
+    // Up to version 13 there is a table of the steps that were taken.
+    let sql = match is_counted_in_table {
+        true => "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations",
+        false => "PRAGMA user_version",
+    };
+    connection.query_row(sql, [], |row| row.get(0))
 }
 
 #[cfg(test)]

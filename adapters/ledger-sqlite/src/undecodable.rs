@@ -1,39 +1,33 @@
-//! Updates that a channel's adapter could not read: the newest of each channel are kept, and counted.
+//! Updates that a channel's adapter could not read: the newest of each channel are stored, and counted.
 
+use rusqlite::{Connection, params};
 use satchel_domain::UndecodableUpdate;
 use satchel_ports::ledger::UndecodableCount;
-use sqlx::types::Json;
 
-use crate::{error::Result, process::Process, rows, session::Session};
+use crate::{
+    database::{Database, Json, Query},
+    error::Result,
+    rows,
+};
 
-/// How many updates of a channel are kept.
+/// How many updates of a channel are stored.
 const MAX_UPDATES: i64 = 1_000;
 
-/// Keeps an update; `false` when its key was known already.
-pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UndecodableUpdate) -> Result<bool> {
-    let kept = sqlx::query(
-        "INSERT INTO undecodable_updates (channel, key, raw, reason, received_at) VALUES ($1, $2, $3, $4, $5) \
+/// Stores an update; `false` when its key was known already.
+pub(crate) fn record(db: &Database, update: &UndecodableUpdate) -> Result<bool> {
+    let stored = db.run(
+        "INSERT INTO undecodable_updates (channel, key, raw, reason, received_at) VALUES (?1, ?2, ?3, ?4, ?5) \
          ON CONFLICT (channel, key) DO NOTHING",
-    )
-    .bind(update.channel.as_str())
-    .bind(&update.key)
-    .bind(Json(&update.raw))
-    .bind(&update.reason)
-    .bind(process.now().0)
-    .execute(session.connection().await?)
-    .await?;
-    if kept.rows_affected() == 0 {
+        params![update.channel.as_str(), update.key, Json(&update.raw), update.reason, db.now().0],
+    )?;
+    if stored == 0 {
         return Ok(false);
     }
-    let dropped = sqlx::query(
-        "DELETE FROM undecodable_updates WHERE channel = $1 AND sequence <= \
-           (SELECT sequence FROM undecodable_updates WHERE channel = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2)",
-    )
-    .bind(update.channel.as_str())
-    .bind(MAX_UPDATES)
-    .execute(session.connection().await?)
-    .await?
-    .rows_affected();
+    let dropped = db.run(
+        "DELETE FROM undecodable_updates WHERE channel = ?1 AND sequence <= \
+           (SELECT sequence FROM undecodable_updates WHERE channel = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)",
+        params![update.channel.as_str(), MAX_UPDATES],
+    )?;
     if dropped > 0 {
         tracing::warn!(channel = %update.channel, dropped, "too many undecodable updates; deleting the oldest");
     }
@@ -41,11 +35,9 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
 }
 
 /// Counts them by channel.
-pub(crate) async fn counts(session: &mut Session<'_>) -> Result<Vec<UndecodableCount>> {
+pub(crate) fn count(db: &Connection) -> Result<Vec<UndecodableCount>> {
     let rows: Vec<(String, i64)> =
-        sqlx::query_as("SELECT channel, COUNT(*) FROM undecodable_updates GROUP BY channel ORDER BY channel")
-            .fetch_all(session.connection().await?)
-            .await?;
+        db.all("SELECT channel, COUNT(*) FROM undecodable_updates GROUP BY channel ORDER BY channel", [])?;
     let count = |(channel, updates): (String, i64)| {
         Ok(UndecodableCount { channel: rows::channel(channel)?, updates: rows::number(updates, "number of updates")? })
     };

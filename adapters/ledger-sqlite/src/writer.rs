@@ -1,161 +1,123 @@
-//! The one writer: it takes all jobs that wait, runs each behind a savepoint, and commits them together.
+//! The one writer: it takes all verbs that wait, runs them in one transaction, and commits them together.
 //!
 //! An fsync costs more than everything else that a verb does, so the callers that wait while one is under way share
-//! the next. A caller that stops waiting doesn't stop its job.
+//! the next. A caller that stops waiting doesn't stop its verb.
 
 use std::{
-    panic::AssertUnwindSafe,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    thread::{self, JoinHandle},
 };
 
-use futures::{FutureExt, future::BoxFuture};
 use satchel_ports::ledger::LedgerError;
-use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    batch::Batch,
+    database::{Database, Query},
     error::{Error, Result},
-    session::Session,
 };
 
-/// How many jobs may wait; whoever comes then waits before the queue.
-const QUEUE: usize = 1024;
+/// How many verbs may wait; whoever comes then waits before the queue.
+const QUEUE_CAPACITY: usize = 1024;
 
-/// How many jobs share one commit at most. Whoever comes first waits for all of them, and with few enough, answers are
-/// on their way while the database works on the next (measured, ADR 0009); a sixteenth of an fsync is little on any
+/// How many verbs share one commit at most. Whoever comes first waits for all of them, and with few enough, answers are
+/// on their way while the database works on the next (measured, ADR 0025); a sixteenth of an fsync is little on any
 /// disk.
-const GROUP: usize = 16;
+const MAX_GROUP: usize = 16;
 
+/// The thread that owns the connection. Dropping it waits for the verbs that it was given.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    queue: mpsc::Sender<Box<dyn Job>>,
+    /// `None` only while it is dropped.
+    queue: Option<mpsc::Sender<Box<dyn Job>>>,
     commits: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Starts the task that owns the connection. It ends when the writer is dropped and what waited is done.
-    pub(crate) fn start(connection: SqliteConnection) -> Self {
-        let (queue, jobs) = mpsc::channel(QUEUE);
+    pub(crate) fn start(database: Database) -> io::Result<Self> {
+        let (queue, jobs) = mpsc::channel(QUEUE_CAPACITY);
         let commits = Arc::new(AtomicU64::new(0));
-        tokio::spawn(work_off(connection, jobs, Arc::clone(&commits)));
-        Self { queue, commits }
+        let counter = Arc::clone(&commits);
+        let thread = thread::Builder::new()
+            .name("ledger-writer".to_owned())
+            .spawn(move || run_jobs(&database, jobs, &counter))?;
+        Ok(Self { queue: Some(queue), commits, thread: Some(thread) })
     }
 
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` in the next transaction and answers once that is durable.
-    pub(crate) async fn write<T, F>(&self, doing: &'static str, work: F) -> Result<T, LedgerError>
+    /// Runs `work` in the next transaction, after everything that was submitted before it, and answers once that is
+    /// durable. `operation` says what it does, in the words of an operator.
+    pub(crate) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T, LedgerError>
     where
         T: Send + 'static,
-        F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
-    {
-        self.submit(doing, Effect::Writes, work).await
-    }
-
-    /// Runs `work` after everything that was submitted before it, and with no other process writing meanwhile.
-    pub(crate) async fn read_in_order<T, F>(&self, doing: &'static str, work: F) -> Result<T, LedgerError>
-    where
-        T: Send + 'static,
-        F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
-    {
-        self.submit(doing, Effect::Reads, work).await
-    }
-
-    async fn submit<T, F>(&self, doing: &'static str, effect: Effect, work: F) -> Result<T, LedgerError>
-    where
-        T: Send + 'static,
-        F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
+        F: FnOnce(&Database) -> Result<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let call = Call { doing, effect, work: Some(work), outcome: None, answer };
-        let stopped = || Error::Stopped.at_port(doing);
-        self.queue.send(Box::new(call)).await.map_err(|_| stopped())?;
-        answered.await.map_err(|_| stopped())?
+        let job = Box::new(Verb { work: Some(work), outcome: None, answer });
+        let queue = self.queue.as_ref().ok_or(Error::Stopped);
+        let submitted = async { queue?.send(job).await.map_err(|_| Error::Stopped) };
+        let outcome = match submitted.await {
+            Ok(()) => answered.await.unwrap_or(Err(Error::Stopped)),
+            Err(stopped) => Err(stopped),
+        };
+        outcome.map_err(|error| error.at_port(operation))
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    Reads,
-    Writes,
-}
-
-/// How a job went; its failure itself is for its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ran {
-    Well,
-    Failed,
-    /// There was no room; SQLite may have rolled back everything, and with it the work of the others.
-    Full,
-}
-
-impl Ran {
-    fn from_outcome<T>(outcome: &Result<T>) -> Self {
-        match outcome {
-            Ok(_) => Self::Well,
-            Err(error) if error.is_full() => Self::Full,
-            Err(_) => Self::Failed,
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has told its callers that it stopped.
+            let _ = thread.join();
         }
     }
+}
+
+/// How a verb went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobStatus {
+    Done,
+    Failed { is_full: bool },
 }
 
 /// A caller's work, whatever it yields.
 trait Job: Send {
-    fn effect(&self) -> Effect;
+    fn run(&mut self, database: &Database) -> JobStatus;
 
-    /// Does the work; what failed is to be undone.
-    fn run<'s>(&'s mut self, session: &'s mut Session<'_>) -> BoxFuture<'s, Ran>;
-
-    /// Takes note of how what the job had left to be written went.
-    fn settle(&mut self, closing: Result<()>) -> Ran;
-
-    /// Tells the caller: its own failure, else that of the transaction, else what it yielded.
+    /// Answers the caller: by its own failure, else that of the transaction, else by what it yielded.
     fn answer(self: Box<Self>, transaction: Result<(), Arc<Error>>);
 }
 
-struct Call<T, F> {
-    doing: &'static str,
-    effect: Effect,
+struct Verb<T, F> {
     work: Option<F>,
     outcome: Option<Result<T>>,
-    answer: oneshot::Sender<Result<T, LedgerError>>,
+    answer: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Job for Call<T, F>
+impl<T, F> Job for Verb<T, F>
 where
-    T: Send + 'static,
-    F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
+    T: Send,
+    F: FnOnce(&Database) -> Result<T> + Send,
 {
-    fn effect(&self) -> Effect {
-        self.effect
-    }
-
-    fn run<'s>(&'s mut self, session: &'s mut Session<'_>) -> BoxFuture<'s, Ran> {
-        let work = self.work.take().expect("a job is run once");
-        Box::pin(async move {
-            // A panic in one job must not take the writer from all others.
-            let outcome = match AssertUnwindSafe(work(session)).catch_unwind().await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(Error::Panicked),
-            };
-            let ran = Ran::from_outcome(&outcome);
-            self.outcome = Some(outcome);
-            ran
-        })
-    }
-
-    fn settle(&mut self, closing: Result<()>) -> Ran {
-        let ran = Ran::from_outcome(&closing);
-        if let Err(error) = closing {
-            self.outcome = Some(Err(error));
-        }
-        ran
+    fn run(&mut self, database: &Database) -> JobStatus {
+        let work = self.work.take().expect("a verb is run once");
+        // A panic in one verb must not take the writer from all others.
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(database))).unwrap_or(Err(Error::Panicked));
+        let status = match &outcome {
+            Ok(_) => JobStatus::Done,
+            Err(error) => JobStatus::Failed { is_full: error.is_full() },
+        };
+        self.outcome = Some(outcome);
+        status
     }
 
     fn answer(self: Box<Self>, transaction: Result<(), Arc<Error>>) {
@@ -163,84 +125,74 @@ where
             (Some(Err(own)), _) => Err(own),
             (_, Err(shared)) => Err(Error::Group(shared)),
             (Some(Ok(value)), Ok(())) => Ok(value),
-            (None, Ok(())) => unreachable!("a transaction that was committed has run all its jobs"),
+            (None, Ok(())) => unreachable!("a transaction that was committed has run all its verbs"),
         };
         // The caller may have stopped waiting.
-        let _ = self.answer.send(outcome.map_err(|error| error.at_port(self.doing)));
+        let _ = self.answer.send(outcome);
     }
 }
 
-async fn work_off(mut connection: SqliteConnection, mut jobs: mpsc::Receiver<Box<dyn Job>>, commits: Arc<AtomicU64>) {
-    let mut group = Vec::new();
-    while jobs.recv_many(&mut group, GROUP).await > 0 {
-        let transaction = run_group(&mut connection, &mut group, &commits).await.map_err(Arc::new);
-        if transaction.is_err() {
-            // SQLite has rolled back by itself after some errors; then there is nothing left to do.
-            let _ = Batch::from_statements(&["ROLLBACK"]).run(&mut connection).await;
-        }
+fn run_jobs(database: &Database, mut jobs: mpsc::Receiver<Box<dyn Job>>, commits: &AtomicU64) {
+    let mut group = Vec::with_capacity(MAX_GROUP);
+    while jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
+        let transaction = match run_group(database, &mut group) {
+            Ok(has_written) => {
+                commits.fetch_add(u64::from(has_written), Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => {
+                // SQLite has rolled back by itself after some errors; then there is nothing left to do.
+                let _ = database.run("ROLLBACK", []);
+                Err(Arc::new(error))
+            }
+        };
         for job in group.drain(..) {
             job.answer(transaction.clone());
         }
     }
 }
 
-async fn run_group(connection: &mut SqliteConnection, group: &mut [Box<dyn Job>], commits: &AtomicU64) -> Result<()> {
-    let written = match group {
-        [job] => run_alone(connection, job.as_mut()).await?,
-        jobs => run_together(connection, jobs).await?,
-    };
-    if written {
-        commits.fetch_add(1, Ordering::Relaxed);
+/// Runs verbs as one transaction, and returns whether they changed anything.
+fn run_group(database: &Database, group: &mut [Box<dyn Job>]) -> Result<bool> {
+    match group {
+        [job] => run_alone(database, job.as_mut()),
+        jobs => run_together(database, jobs),
     }
-    Ok(())
 }
 
-/// Runs a job as a transaction and says whether something was committed.
-async fn run_alone(connection: &mut SqliteConnection, job: &mut dyn Job) -> Result<bool> {
-    let mut session = Session::behind(connection, Some(Batch::from_statements(&["BEGIN IMMEDIATE"])));
-    if job.run(&mut session).await != Ran::Well {
-        // It fails where SQLite has rolled back by itself, and where nothing was begun.
-        let _ = session.run(Batch::from_statements(&["ROLLBACK"])).await;
+/// Without a savepoint, for which SQLite copies every page that is written.
+fn run_alone(database: &Database, job: &mut dyn Job) -> Result<bool> {
+    database.run("BEGIN IMMEDIATE", [])?;
+    let changes = database.total_changes();
+    if job.run(database) != JobStatus::Done {
+        // SQLite may have done so by itself.
+        let _ = database.run("ROLLBACK", []);
         return Ok(false);
     }
-    let closing = session.take_closing();
-    if closing.is_none() && session.take_opening().is_some() {
-        return Ok(false);
-    }
-    let mut closing = closing.unwrap_or_default();
-    closing.add("COMMIT");
-    session.run(closing).await?;
-    Ok(job.effect() == Effect::Writes)
+    database.run("COMMIT", [])?;
+    Ok(database.total_changes() > changes)
 }
 
-/// Runs jobs as one transaction, each behind a savepoint of its own, and says whether something was committed.
-async fn run_together(connection: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Result<bool> {
-    // By itself: were it to fail on the first job's trip, the others would not know why.
-    Batch::from_statements(&["BEGIN IMMEDIATE"]).run(connection).await?;
-    let mut written = false;
-    let mut opening = Some(Batch::from_statements(&["SAVEPOINT job"]));
+/// Each behind a savepoint of its own, so that its failure is its own.
+fn run_together(database: &Database, jobs: &mut [Box<dyn Job>]) -> Result<bool> {
+    database.run("BEGIN IMMEDIATE", [])?;
+    let mut has_written = false;
     for job in jobs {
-        let mut session = Session::behind(connection, opening.take());
-        let mut ran = job.run(&mut session).await;
-        if let Some(closing) = session.take_closing().filter(|_| ran == Ran::Well) {
-            // Its failure must stay its own.
-            ran = job.settle(session.run(closing).await.map(|_| ()));
-        }
-        opening = session.take_opening();
-        match ran {
-            Ran::Well => {
-                written |= job.effect() == Effect::Writes;
-                opening = opening.or_else(|| Some(Batch::from_statements(&["RELEASE job", "SAVEPOINT job"])));
+        database.run("SAVEPOINT verb", [])?;
+        let changes = database.total_changes();
+        match job.run(database) {
+            JobStatus::Done => has_written |= database.total_changes() > changes,
+            // Where there is no room, SQLite may roll back everything, and with it the work of the others.
+            JobStatus::Failed { is_full } if database.is_autocommit() => {
+                return Err(if is_full { Error::Full } else { Error::RolledBack });
             }
-            // It came to nothing, so the savepoint that stands is still that of the job before it.
-            Ran::Failed | Ran::Full if opening.is_some() => {}
-            Ran::Failed => drop(session.run(Batch::from_statements(&["ROLLBACK TO job"])).await?),
-            // Fails when nothing is left to roll back to.
-            Ran::Full => {
-                drop(session.run(Batch::from_statements(&["ROLLBACK TO job"])).await.map_err(|_| Error::Full)?)
-            }
+            JobStatus::Failed { .. } => drop(database.run("ROLLBACK TO verb", [])?),
         }
+        database.run("RELEASE verb", [])?;
     }
-    Batch::from_statements(&["COMMIT"]).run(connection).await?;
-    Ok(written)
+    database.run("COMMIT", [])?;
+    Ok(has_written)
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,8 +71,6 @@ pub struct AgentSettings {
     pub tool_timeout: Duration,
     /// How long a model may send nothing before its call fails.
     pub model_idle_timeout: Duration,
-    /// The most messages of the history that the model sees.
-    pub max_history_messages: u32,
     /// The tiers whose calls need a person's confirmation.
     pub confirm_tiers: Vec<SafetyTier>,
     /// How long a person may take to decide about a call.
@@ -92,7 +90,6 @@ impl Default for AgentSettings {
             steering: SteeringMode::default(),
             tool_timeout: Duration::from_secs(120),
             model_idle_timeout: Duration::from_secs(120),
-            max_history_messages: 200,
             confirm_tiers: vec![SafetyTier::Privileged],
             confirm_timeout: Duration::from_secs(10 * 60),
             privileged_in_groups: false,
@@ -117,7 +114,7 @@ pub struct AgentServices {
     pub turns: Arc<dyn Turns>,
     /// Where questions are opened.
     pub outbox: Arc<dyn Outbox>,
-    /// The history and the files of conversations.
+    /// The files of conversations.
     pub archive: Arc<dyn Archive>,
     pub clock: Arc<dyn Clock>,
     /// The ids of new files.

@@ -41,14 +41,13 @@ const MAX_NAME_CHARS: usize = 150;
 /// The messages of the turn's first request to the model.
 #[must_use]
 pub fn initial_messages(
-    history: Vec<HistoryMessage>,
     turn: &QueuedTurn,
     receipt: Option<String>,
     documents: Vec<ModelMessage>,
     context: &HeadingContext,
 ) -> Vec<ModelMessage> {
     let mut messages: Vec<ModelMessage> =
-        history_window(history).flat_map(|message| from_history_with_heading(message, context)).collect();
+        history_window(&turn.history).flat_map(|message| from_history_with_heading(message, context)).collect();
     messages.extend(receipt.map(|text| ModelMessage::Note { text }));
     messages.extend(documents);
     messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
@@ -180,37 +179,37 @@ pub fn call_id(call: CallId) -> String {
 
 /// The part of the history that starts with a person's message, because providers refuse a tool result without its
 /// call.
-fn history_window(history: Vec<HistoryMessage>) -> impl Iterator<Item = HistoryMessage> {
-    history.into_iter().skip_while(|message| !matches!(message, HistoryMessage::Person { .. }))
+fn history_window(history: &[HistoryMessage]) -> impl Iterator<Item = &HistoryMessage> {
+    history.iter().skip_while(|message| !matches!(message, HistoryMessage::Person { .. }))
 }
 
 /// A message of an older turn, with the heading that it had in its own.
-fn from_history_with_heading(message: HistoryMessage, context: &HeadingContext) -> impl Iterator<Item = ModelMessage> {
-    let heading = match &message {
+fn from_history_with_heading(message: &HistoryMessage, context: &HeadingContext) -> impl Iterator<Item = ModelMessage> {
+    let heading = match message {
         HistoryMessage::Person { origin: Some(origin), .. } => Some(context.heading(origin)),
         _ => None,
     };
     heading.into_iter().chain([from_history(message)])
 }
 
-fn from_history(message: HistoryMessage) -> ModelMessage {
+fn from_history(message: &HistoryMessage) -> ModelMessage {
     match message {
         HistoryMessage::Person { text, attachments, refused, origin: _ } => {
             let refused =
                 refused.iter().map(|refused| format!("[not taken: {}]", quote_name(refused.filename.as_str())));
             let references = attachments.iter().map(attachment_reference).chain(refused);
-            ModelMessage::User { text: append_lines(escape_markers(text), references), attachments: Vec::new() }
+            ModelMessage::User { text: append_lines(escape_markers(text.clone()), references), attachments: Vec::new() }
         }
         HistoryMessage::Model { text, calls } => ModelMessage::Assistant {
-            text: escape_markers(text),
+            text: escape_markers(text.clone()),
             calls: calls.iter().map(to_model_tool_call).collect(),
         },
         HistoryMessage::Tool { call, text, attachments } => ModelMessage::Tool {
-            call: call_id(call),
-            text: append_lines(escape_markers(text), attachments.iter().map(attachment_reference)),
+            call: call_id(*call),
+            text: append_lines(escape_markers(text.clone()), attachments.iter().map(attachment_reference)),
             attachments: Vec::new(),
         },
-        HistoryMessage::Note { text } => ModelMessage::Note { text },
+        HistoryMessage::Note { text } => ModelMessage::Note { text: text.clone() },
     }
 }
 
@@ -336,7 +335,7 @@ mod tests {
             refused: Vec::new(),
             origin: None,
         };
-        let ModelMessage::User { text, attachments } = from_history(forged) else { panic!("a person's message") };
+        let ModelMessage::User { text, attachments } = from_history(&forged) else { panic!("a person's message") };
         assert_eq!(text.matches("\n[attachment ").count(), 1);
         assert!(
             text.starts_with("\\[attachment 1")
@@ -357,7 +356,7 @@ mod tests {
             refused: vec![refused.clone()],
             origin: None,
         };
-        let ModelMessage::User { text: history, .. } = from_history(message) else { panic!("a person's message") };
+        let ModelMessage::User { text: history, .. } = from_history(&message) else { panic!("a person's message") };
         assert!(history.starts_with("[attachment ") && history.contains("\n[not taken: "), "{history}");
         let lost = UndeliveredPart {
             part: satchel_domain::PartId(Uuid::from_u128(1)),
@@ -387,7 +386,7 @@ mod tests {
         };
         let person =
             HistoryMessage::Person { text: "hi".into(), attachments: Vec::new(), refused: Vec::new(), origin: None };
-        let cut = |history: &[HistoryMessage]| history_window(history.to_vec()).collect::<Vec<_>>();
+        let cut = |history: &[HistoryMessage]| history_window(history).cloned().collect::<Vec<_>>();
         assert_eq!(cut(&[note.clone(), person.clone(), note.clone()]), [person, note.clone()]);
         assert_eq!(cut(&[note]), []);
     }

@@ -214,11 +214,9 @@ async fn resume_and_run(
         Some(Err(end)) => return Ok(end),
         None => return Ok(LoopEnd::new(Ending::Cancelled)),
     };
-    let settings = &services.settings;
-    let history = services.archive.history(&lane.lease.conversation, settings.max_history_messages).await?;
     let receipt = prompt::delivery_receipt(&turn.unreported_failures);
     let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
-    messages.extend(prompt::initial_messages(history, turn, receipt, documents, &heading_context(services, lane)));
+    messages.extend(prompt::initial_messages(turn, receipt, documents, &heading_context(services, lane)));
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
     let opening = Opening { request: ModelRequest { system, messages, tools }, task: None };
     run_loop(services, lane, turn, scope, opening, rounds, deltas).await

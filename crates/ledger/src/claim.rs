@@ -34,20 +34,16 @@ pub fn is_free(lane: &LaneState, own: HolderId, now: Timestamp, is_gone: impl Fn
     }
 }
 
-/// Claims a free lane, or the one of a conversation's first message.
+/// Claims a free lane.
 #[must_use]
-pub fn claim(lane: Option<&LaneState>, now: Timestamp, duration: Duration) -> Claim {
-    Claim {
-        token: lane.map_or(0, |lane| lane.token) + 1,
-        expires_at: now.saturating_add(duration),
-        is_after_crash: lane.is_some_and(|lane| lane.holder.is_some()),
-    }
+pub fn claim(lane: &LaneState, now: Timestamp, duration: Duration) -> Claim {
+    Claim { token: lane.token + 1, expires_at: now.saturating_add(duration), is_after_crash: lane.holder.is_some() }
 }
 
 /// Returns whether a lease is, and still is, that of the lane.
 #[must_use]
-pub fn is_held_by(lane: Option<&LaneState>, lease: &Lease) -> bool {
-    lane.is_some_and(|lane| lane.holder == Some(lease.holder) && lane.token == lease.token)
+pub fn is_held_by(lane: &LaneState, lease: &Lease) -> bool {
+    lane.holder == Some(lease.holder) && lane.token == lease.token
 }
 
 #[cfg(test)]
@@ -78,21 +74,18 @@ mod tests {
 
     #[test]
     fn each_claim_has_a_higher_token() {
-        let first = claim(None, NOW, Duration::from_millis(30));
-        assert_eq!(first, Claim { token: 1, expires_at: Timestamp(130), is_after_crash: false });
-        let next = claim(Some(&lane(None, 0)), NOW, Duration::ZERO);
-        assert_eq!((next.token, next.is_after_crash), (8, false));
-        assert!(claim(Some(&lane(Some(OTHER), 0)), NOW, Duration::ZERO).is_after_crash, "nobody released it");
+        let next = claim(&lane(None, 0), NOW, Duration::from_millis(30));
+        assert_eq!(next, Claim { token: 8, expires_at: Timestamp(130), is_after_crash: false });
+        assert!(claim(&lane(Some(OTHER), 0), NOW, Duration::ZERO).is_after_crash, "nobody released it");
     }
 
     #[test]
     fn lease_is_that_of_its_token() {
         let conversation = "console:main".parse().expect("a conversation");
         let lease = Lease { conversation, holder: OWN, token: 7 };
-        assert!(is_held_by(Some(&lane(Some(OWN), 0)), &lease), "though it has expired: nobody has claimed it since");
-        assert!(!is_held_by(Some(&lane(Some(OTHER), 0)), &lease));
-        assert!(!is_held_by(Some(&lane(None, 0)), &lease));
-        assert!(!is_held_by(Some(&lane(Some(OWN), 0)), &Lease { token: 6, ..lease.clone() }));
-        assert!(!is_held_by(None, &lease));
+        assert!(is_held_by(&lane(Some(OWN), 0), &lease), "though it has expired: nobody has claimed it since");
+        assert!(!is_held_by(&lane(Some(OTHER), 0), &lease));
+        assert!(!is_held_by(&lane(None, 0), &lease));
+        assert!(!is_held_by(&lane(Some(OWN), 0), &Lease { token: 6, ..lease.clone() }));
     }
 }

@@ -8,11 +8,11 @@ pub mod cross_port;
 pub mod drafts;
 pub mod files;
 pub mod inbox;
-pub mod lane_cache;
 pub mod lanes;
 pub mod messages;
 pub mod parts;
 pub mod people;
+pub mod processes;
 pub mod questions;
 pub mod rename;
 pub mod settings;
@@ -21,7 +21,7 @@ pub mod turns;
 pub mod usage;
 pub mod voice;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -32,7 +32,7 @@ use satchel_domain::{
     part::{FileForm, FileItem, Plan, PlannedPart},
 };
 use satchel_ports::{
-    Clock,
+    ManualClock,
     ledger::{
         ClaimMode, CompletedTurn, ConversationSetting, HistoryChange, Lease, Ledger, LedgerError, SettleOutcome,
         Settlement,
@@ -49,10 +49,10 @@ pub trait LedgerFixture: Send + Sync {
     /// Opens the store as one more process with quotas, in bytes, that bind everybody but the sender `owner`.
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger;
 
-    /// A clock as these processes have, each its own.
-    fn clock(&self) -> Arc<dyn Clock>;
+    /// The clock of these processes.
+    fn clock(&self) -> &ManualClock;
 
-    /// How long its leases live; short, for some promises wait for it.
+    /// How long its leases live.
     fn lease(&self) -> Duration;
 }
 

@@ -1,4 +1,5 @@
-//! The backfill: which channels' histories are read after a session could not be resumed, how far, and when again.
+//! The backfill: which channels' histories are read after a session could not be resumed, how far, and when again; and in
+//! which order a channel's messages are stored meanwhile, without the events that the history has made obsolete.
 //!
 //! It is pure: requests and times come in as values.
 
@@ -8,8 +9,12 @@ use std::{
 };
 
 use serde_json::Value;
+use serenity::model::Timestamp;
 
-use super::checkpoint::UnreadHistory;
+use super::{
+    checkpoint::{InFlightId, UnreadHistory},
+    store::StoreJob,
+};
 use crate::snowflake;
 
 /// How many messages a page of history has, which is the most that Discord returns.
@@ -24,6 +29,9 @@ const MAX_CONCURRENT_RETRIES: usize = 1;
 /// Many machines make ids, so a message may arrive after one with a greater id: this span before the watermark is read
 /// again.
 const OVERLAP_MS: u64 = 60_000;
+
+/// How many edited messages of the history are remembered. The events of their edits arrive within seconds.
+const MAX_TRACKED_EDITS: usize = 10_000;
 
 /// The types of channels without messages: categories, forums and media channels, whose threads have them (Channel
 /// Types).
@@ -301,196 +309,93 @@ impl HistoryRetries {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// What is to be stored of a channel, in order.
+#[derive(Debug, Default)]
+pub(super) struct ChannelQueue {
+    /// Whether a job is being stored.
+    pub(super) is_busy: bool,
+    /// What arrived before the backfill started.
+    before: VecDeque<(InFlightId, StoreJob)>,
+    /// The page of the history that is being stored.
+    backfill: VecDeque<StoreJob>,
+    waiting: VecDeque<(InFlightId, StoreJob)>,
+}
 
-    use super::*;
+impl ChannelQueue {
+    pub(super) fn push(&mut self, id: InFlightId, job: StoreJob) {
+        self.waiting.push_back((id, job));
+    }
 
-    #[test]
-    fn history_retry_is_taken_once_when_due() {
-        let second = |failures| Duration::from_secs(1 + u64::from(failures));
-        let (mut retries, start) = (HistoryRetries::default(), Instant::now());
-        assert_eq!((retries.next_at(), retries.take_due(start)), (None, vec![]));
-        retries.schedule(1, start, second);
-        retries.schedule(1, start, second);
-        retries.schedule(2, start, second);
-        for (seconds, channels) in [(1, vec![2]), (2, vec![1])] {
-            let due = retries.next_at().expect("one is left");
-            assert_eq!(due - start, Duration::from_secs(seconds), "each failure makes the delay longer");
-            assert_eq!(retries.take_due(due), channels);
+    /// Starts a backfill: what has arrived so far is stored before it.
+    pub(super) fn start_backfill(&mut self) {
+        self.before.append(&mut self.waiting);
+    }
+
+    pub(super) fn set_backfill(&mut self, jobs: VecDeque<StoreJob>) {
+        self.backfill = jobs;
+    }
+
+    pub(super) fn is_backfill_done(&self) -> bool {
+        self.backfill.is_empty()
+    }
+
+    /// Removes the next job. While the channel `is_blocked` by its backfill, what has arrived since waits.
+    pub(super) fn pop(&mut self, is_blocked: bool) -> Option<(Option<InFlightId>, StoreJob)> {
+        if let Some((id, job)) = self.before.pop_front() {
+            return Some((Some(id), job));
         }
-        assert_eq!(retries.next_at(), None, "both are being requested");
-        retries.schedule_now(1, start);
-        retries.schedule_now(2, start);
-        retries.cancel(2);
-        assert_eq!(retries.take_due(start), [1]);
+        if let Some(job) = self.backfill.pop_front() {
+            return Some((None, job));
+        }
+        let (id, job) = if is_blocked { None } else { self.waiting.pop_front() }?;
+        Some((Some(id), job))
     }
 
-    fn direct(channel: u64, after: u64) -> PageRequest {
-        PageRequest { channel, guild: None, after, is_expected: false, is_retry: false }
-    }
-
-    #[test]
-    fn overlap_starts_a_minute_earlier() {
-        assert_eq!(overlap_start(snowflake::at_unix_ms(1_462_015_105_796)), snowflake::at_unix_ms(1_462_015_045_796));
-        assert_eq!((snowflake::at_unix_ms(0), overlap_start(5)), (0, 0));
-    }
-
-    #[test]
-    fn channels_and_threads_with_new_messages_are_read() {
-        let guild = json!({
-            "channels": [
-                { "id": "1", "type": 0, "last_message_id": "101" },
-                { "id": "2", "type": 0, "last_message_id": "100" },
-                { "id": "3", "type": 2, "last_message_id": "900" },
-                { "id": "4", "type": 15, "last_message_id": "900" },
-                { "id": "5", "type": 0, "last_message_id": null },
-                { "id": "6", "type": 0 },
-                { "id": 7, "type": 0, "last_message_id": "900" },
-                "odd",
-            ],
-            "threads": [{ "id": "8", "type": 11, "last_message_id": "101" }, { "id": "9", "last_message_id": "102" }],
+    /// Removes what waits and is covered by the history.
+    pub(super) fn drain_covered(&mut self, edited: &EditedMessages) -> Vec<InFlightId> {
+        let mut covered = Vec::new();
+        self.waiting.retain(|(id, job)| {
+            let is_covered = edited.covers(job);
+            if is_covered {
+                covered.push(*id);
+            }
+            !is_covered
         });
-        assert_eq!(channels_with_new_messages(&guild, 100), [1, 3, 8, 9]);
-        let odd = json!({ "channels": 7 });
-        assert_eq!(channels_with_new_messages(&odd, 0), [0_u64; 0]);
-    }
-
-    #[test]
-    fn long_history_is_read_to_its_end() {
-        let mut backfill = Backfill::default();
-        backfill.start(1, None, 10);
-        for (after, messages) in [(10, PAGE_SIZE), (110, PAGE_SIZE), (210, 7)] {
-            assert_eq!(backfill.next_request(), Some(direct(1, after)));
-            assert_eq!(backfill.next_request(), None);
-            assert!(backfill.blocks(1));
-            backfill.on_page(1, messages, Some(after + 100));
-            assert_eq!(backfill.on_page_stored(1), messages == PAGE_SIZE);
-        }
-        assert!(!backfill.blocks(1) && backfill.is_complete());
-    }
-
-    #[test]
-    fn repeated_page_ends_the_backfill() {
-        let mut backfill = Backfill::default();
-        backfill.start(1, None, 10);
-        assert_eq!(backfill.next_request(), Some(direct(1, 10)));
-        backfill.on_page(1, PAGE_SIZE, Some(10));
-        assert!(!backfill.on_page_stored(1));
-    }
-
-    #[test]
-    fn messages_missed_during_backfill_are_read_too() {
-        let mut backfill = Backfill::default();
-        backfill.start(1, None, 10);
-        assert_eq!(backfill.next_request(), Some(direct(1, 10)));
-        backfill.start(1, None, 10);
-        backfill.on_page(1, 3, Some(13));
-        assert!(backfill.on_page_stored(1));
-        assert_eq!(backfill.next_request(), Some(direct(1, 13)));
-        backfill.on_page(1, 0, None);
-        assert!(!backfill.on_page_stored(1));
-    }
-
-    #[test]
-    fn backfill_concurrency_is_bounded_and_fair() {
-        let mut backfill = Backfill::default();
-        let channels: Vec<u64> = (0..MAX_CONCURRENT_READS as u64 + 2).collect();
-        for channel in &channels {
-            backfill.start(*channel, None, 0);
-        }
-        let requests: Vec<u64> =
-            std::iter::from_fn(|| backfill.next_request()).map(|request| request.channel).collect();
-        assert_eq!(requests, channels[..MAX_CONCURRENT_READS]);
-        backfill.on_page(3, 1, Some(7));
-        assert_eq!(backfill.next_request(), None, "the page is held until it is stored");
-        assert!(!backfill.on_page_stored(3));
-        assert_eq!(
-            (backfill.next_request(), backfill.next_request()),
-            (Some(direct(MAX_CONCURRENT_READS as u64, 0)), None)
-        );
-    }
-
-    #[test]
-    fn page_belongs_to_guild_of_its_request() {
-        let mut backfill = Backfill::default();
-        for (channel, guild) in [(1, None), (2, Some(9)), (3, Some(9)), (4, Some(8))] {
-            backfill.start(channel, guild, 10);
-        }
-        let expected: Vec<bool> =
-            std::iter::from_fn(|| backfill.next_request()).map(|request| request.is_expected).collect();
-        assert_eq!(expected, [false, true, true, true]);
-        backfill.remove_channel(3);
-        backfill.remove_guild(8);
-        let origins = [1, 2, 3, 4].map(|channel| backfill.on_page(channel, PAGE_SIZE, Some(20)));
-        assert_eq!(origins, [PageOrigin::Direct, PageOrigin::Guild(9), PageOrigin::Removed, PageOrigin::Removed]);
-        assert_eq!([1, 2, 3, 4].map(|channel| backfill.on_page_stored(channel)), [true, true, false, false]);
-        backfill.next_request();
-        let further = PageRequest { guild: Some(9), ..direct(2, 20) };
-        assert_eq!(backfill.next_request(), Some(further), "nothing more is promised");
-    }
-
-    #[test]
-    fn unavailable_history_stays_unread_from_its_position() {
-        let mut backfill = Backfill::default();
-        for channel in [1, 2] {
-            backfill.start(channel, Some(9), 10);
-            backfill.next_request();
-        }
-        backfill.on_page(1, PAGE_SIZE, Some(20));
-        backfill.on_page_stored(1);
-        backfill.next_request();
-        backfill.remove_channel(2);
-        let unread = UnreadHistory { guild: Some(9), after: 20 };
-        assert_eq!([1, 2].map(|channel| backfill.on_unavailable(channel)), [Some(unread), None]);
-        assert!(backfill.is_complete() && !backfill.blocks(1));
-        backfill.start_retry(1, unread);
-        assert_eq!(backfill.next_request(), Some(PageRequest { guild: Some(9), is_retry: true, ..direct(1, 20) }));
-        assert!(backfill.is_complete() && backfill.contains(1) && !backfill.blocks(1), "nothing waits for it");
-        backfill.on_page(1, PAGE_SIZE, Some(30));
-        assert!(backfill.blocks(1), "but for what was shown");
-        assert!(backfill.on_page_stored(1) && !backfill.blocks(1));
-    }
-
-    #[test]
-    fn unavailable_history_is_retried_in_own_slot() {
-        let mut backfill = Backfill::default();
-        let retry = |channel| PageRequest { is_retry: true, ..direct(channel, 0) };
-        for channel in [1, 2, 3] {
-            backfill.start_retry(channel, UnreadHistory { guild: None, after: 0 });
-        }
-        for channel in 10..11 + MAX_CONCURRENT_READS as u64 {
-            backfill.start(channel, None, 0);
-        }
-        let requests: Vec<PageRequest> = std::iter::from_fn(|| backfill.next_request()).collect();
-        let (reads, retries) = requests.split_at(MAX_CONCURRENT_READS);
-        assert!(reads.iter().all(|request| !request.is_retry), "{reads:?}");
-        assert_eq!(retries, [retry(1)]);
-        // A new session missed something there.
-        backfill.start(2, None, 0);
-        backfill.on_unavailable(1);
-        assert_eq!((backfill.next_request(), backfill.next_request()), (Some(retry(3)), None));
-        for channel in [10, 11] {
-            backfill.on_page(channel, 0, None);
-            backfill.on_page_stored(channel);
-        }
-        let last = [10 + MAX_CONCURRENT_READS as u64, 2].map(|channel| Some(direct(channel, 0)));
-        assert_eq!([backfill.next_request(), backfill.next_request()], last);
-        assert!(backfill.blocks(2));
-    }
-
-    #[test]
-    fn backfill_completes_when_all_guilds_are_available() {
-        let mut backfill = Backfill::default();
-        backfill.wait_for_guilds([1, 2]);
-        assert!(backfill.on_guild_available(1) && !backfill.on_guild_available(1) && !backfill.on_guild_available(3));
-        assert!(!backfill.is_complete());
-        assert!(backfill.on_guild_available(2));
-        assert!(backfill.is_complete());
-        backfill.wait_for_guilds([1, 2]);
-        backfill.on_guild_available(1);
-        assert_eq!(backfill.stop_waiting(), [2].into());
-        assert!(backfill.is_complete() && !backfill.on_guild_available(2));
+        covered
     }
 }
+
+/// Messages that the history returned in their state after an edit. Their earlier events are obsolete: each would become
+/// a message of its own.
+#[derive(Debug, Default)]
+pub(super) struct EditedMessages(BTreeMap<u64, String>);
+
+impl EditedMessages {
+    /// Records a job of the history.
+    pub(super) fn record(&mut self, job: &StoreJob) {
+        let Some((message, Some(edited_at))) = job.version() else { return };
+        if self.0.get(&message).is_none_or(|recorded| is_not_after(recorded, edited_at)) {
+            self.0.insert(message, edited_at.to_owned());
+        }
+        if self.0.len() > MAX_TRACKED_EDITS {
+            self.0.pop_first();
+        }
+    }
+
+    /// Whether a job contains a recorded message in the same or an earlier state.
+    pub(super) fn covers(&self, job: &StoreJob) -> bool {
+        let Some((message, edited_at)) = job.version() else { return false };
+        self.0.get(&message).is_some_and(|recorded| edited_at.is_none_or(|edited_at| is_not_after(edited_at, recorded)))
+    }
+}
+
+/// Compares two times as Discord writes them.
+fn is_not_after(one: &str, other: &str) -> bool {
+    match (Timestamp::parse(one), Timestamp::parse(other)) {
+        (Ok(one), Ok(other)) => one <= other,
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,10 +16,12 @@ use tokio::{
 };
 
 use super::{
-    backfill::{Backfill, HistoryRetries, PageOrigin, PageRequest, channels_with_new_messages, overlap_start},
+    backfill::{
+        Backfill, ChannelQueue, EditedMessages, HistoryRetries, PageOrigin, PageRequest, channels_with_new_messages,
+        overlap_start,
+    },
     checkpoint::{GatewayCheckpoint, InFlightId, WatermarkTracker},
     interactions,
-    queue::{ChannelQueue, EditedMessages},
     store::{Cancelled, DirectSender, HistoryPage, InboundStore, StoreJob, StoreOutcome},
 };
 use crate::{

@@ -7,38 +7,35 @@ use satchel_ports::ledger::{
     UndecodableCount,
 };
 
-use super::read;
-use crate::{SqliteLedger, held::CachedHistory, queries, records, undecodable};
+use crate::{SqliteLedger, database::Database, history, lanes, queries, records, undecodable};
 
 #[async_trait]
 impl Archive for SqliteLedger {
     async fn ping(&self) -> Result<(), LedgerError> {
-        read!(self, "checking the database", queries::ping)
+        self.read("checking the database", queries::ping).await
     }
 
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
-        read!(self, "reading a turn", records::turn, turn)
+        self.read("reading a turn", move |db| records::turn(db, turn)).await
     }
 
     async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError> {
-        read!(self, "reading turns", records::turns, query)
+        let query = query.clone();
+        self.read("reading turns", move |db| records::turns(db, &query)).await
     }
 
     async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError> {
-        read!(self, "reading the conversations", records::conversations, channel, limit)
+        let channel = channel.clone();
+        self.read("reading the conversations", move |db| records::conversations(db, &channel, limit)).await
     }
 
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError> {
-        match self.held.history(conversation, limit) {
-            CachedHistory::Messages(messages) => Ok(messages),
-            CachedHistory::Nothing(reading) => {
-                let read = read!(self, "reading the history", queries::history, conversation, limit)?;
-                if let Some(reading) = reading {
-                    self.held.learn(conversation, reading, &read, limit);
-                }
-                Ok(read)
-            }
-        }
+        let conversation = conversation.clone();
+        let read = move |db: &Database| match lanes::find_id(db, &conversation)? {
+            Some(lane) => history::read(db, lane, limit),
+            None => Ok(Vec::new()),
+        };
+        self.read("reading the history", read).await
     }
 
     async fn attachment(
@@ -46,18 +43,21 @@ impl Archive for SqliteLedger {
         conversation: &ConversationId,
         key: AttachmentKey,
     ) -> Result<Option<Attachment>, LedgerError> {
-        read!(self, "reading a file's record", queries::attachment, conversation, key)
+        let conversation = conversation.clone();
+        self.read("reading a file's record", move |db| queries::attachment(db, &conversation, key)).await
     }
 
     async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError> {
-        read!(self, "reading files' records", queries::attachments, query)
+        let query = query.clone();
+        self.read("reading files' records", move |db| queries::attachments(db, &query)).await
     }
 
     async fn parts(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError> {
-        read!(self, "reading the outbox", queries::outbox, query)
+        let query = query.clone();
+        self.read("reading the outbox", move |db| queries::outbox(db, &query)).await
     }
 
     async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError> {
-        read!(self, "counting undecodable updates", undecodable::counts)
+        self.read("counting undecodable updates", |db| undecodable::count(db)).await
     }
 }

@@ -1,40 +1,22 @@
 //! The port `Inbox`: what comes in.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, UndecodableUpdate};
 use satchel_ports::ledger::{ClaimMode, Inbox, LedgerError, ReceiveOutcome, RenameOutcome};
 use serde_json::Value;
 
-use super::read;
 use crate::{SqliteLedger, checkpoints, receive, rename, undecodable};
 
 #[async_trait]
 impl Inbox for SqliteLedger {
     async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError> {
-        let (process, conversation) = (Arc::clone(&self.process), &message.conversation);
-        let (message, until) = (message.clone(), self.lease_end());
-        let received = self
-            .writer
-            .write("receiving a message", move |s| {
-                Box::pin(async move { receive::receive(s, &process, &message, claim).await })
-            })
-            .await?;
-        match &received.claimed {
-            Some(claimed) => self.held.claimed(&claimed.lease, until),
-            None => self.held.expect_more(conversation),
-        }
-        Ok(received)
+        let message = message.clone();
+        self.writer.run("receiving a message", move |db| receive::receive(db, &message, claim)).await
     }
 
     async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError> {
-        let (process, update) = (Arc::clone(&self.process), update.clone());
-        self.writer
-            .write("storing an undecodable update", move |s| {
-                Box::pin(async move { undecodable::keep(s, &process, &update).await })
-            })
-            .await
+        let update = update.clone();
+        self.writer.run("storing an undecodable update", move |db| undecodable::record(db, &update)).await
     }
 
     async fn rename_conversation(
@@ -43,25 +25,16 @@ impl Inbox for SqliteLedger {
         to: &ConversationId,
     ) -> Result<RenameOutcome, LedgerError> {
         let (from, to) = (from.clone(), to.clone());
-        let names = [from.clone(), to.clone()];
-        let renamed = self
-            .writer
-            .write("renaming a conversation", move |s| Box::pin(async move { rename::rename(s, &from, &to).await }))
-            .await;
-        names.iter().for_each(|name| self.held.evict(name));
-        renamed
+        self.writer.run("renaming a conversation", move |db| rename::rename(db, &from, &to)).await
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
-        read!(self, "loading a checkpoint", checkpoints::read, channel)
+        let channel = channel.clone();
+        self.read("loading a checkpoint", move |db| checkpoints::load(db, &channel)).await
     }
 
-    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
-        let (channel, bookmark) = (channel.clone(), bookmark.clone());
-        self.writer
-            .write("saving a checkpoint", move |s| {
-                Box::pin(async move { checkpoints::keep(s, &channel, &bookmark).await })
-            })
-            .await
+    async fn save_checkpoint(&self, channel: &ChannelName, checkpoint: &Value) -> Result<(), LedgerError> {
+        let (channel, checkpoint) = (channel.clone(), checkpoint.clone());
+        self.writer.run("saving a checkpoint", move |db| checkpoints::save(db, &channel, &checkpoint)).await
     }
 }

@@ -1,13 +1,10 @@
 //! The port `Outbox`: the parts on their way.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, Timestamp, TurnId};
 use satchel_ports::ledger::{Lease, LedgerError, NewQuestion, Outbox, RecordedMessages, SettleOutcome, Settlement};
 
-use super::read;
-use crate::{SqliteLedger, drafts, parts, queries, questions, recorded_messages};
+use crate::{SqliteLedger, drafts, parts, queries, questions, recorded_messages, settle};
 
 #[async_trait]
 impl Outbox for SqliteLedger {
@@ -18,58 +15,45 @@ impl Outbox for SqliteLedger {
         reply_to: Option<MessageRef>,
     ) -> Result<Option<Part>, LedgerError> {
         // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
-        if read!(self, "reading parts in progress", drafts::must_wait, lease, turn)? {
+        let of_lease = lease.clone();
+        if self.read("reading parts in progress", move |db| drafts::must_wait(db, &of_lease, turn)).await? {
             return Ok(None);
         }
-        self.held.crowd(lease);
-        let (process, lease) = (Arc::clone(&self.process), lease.clone());
-        self.writer
-            .write("opening a draft", move |s| {
-                Box::pin(async move { drafts::open(s, &process, &lease, turn, reply_to).await })
-            })
-            .await
+        let lease = lease.clone();
+        self.writer.run("opening a draft", move |db| drafts::open(db, &lease, turn, reply_to)).await
     }
 
     async fn open_question(&self, lease: &Lease, question: &NewQuestion) -> Result<Part, LedgerError> {
-        self.held.crowd(lease);
-        let (process, lease, question) = (Arc::clone(&self.process), lease.clone(), question.clone());
-        self.writer
-            .write("opening a question", move |s| {
-                Box::pin(async move { questions::open(s, &process, &lease, question).await })
-            })
-            .await
+        let (lease, question) = (lease.clone(), question.clone());
+        self.writer.run("opening a question", move |db| questions::open(db, &lease, question)).await
     }
 
     async fn close_question(&self, lease: &Lease, call: CallId, text: &str) -> Result<(), LedgerError> {
-        let (process, lease, text) = (Arc::clone(&self.process), lease.clone(), text.to_owned());
-        self.writer
-            .write("closing a question", move |s| {
-                Box::pin(async move { questions::close(s, &process, &lease, call, &text).await })
-            })
-            .await
+        let (lease, text) = (lease.clone(), text.to_owned());
+        self.writer.run("closing a question", move |db| questions::close(db, &lease, call, &text)).await
     }
 
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {
-        read!(self, "reading the next part", parts::next, lease)
+        let lease = lease.clone();
+        self.read("reading the next part", move |db| parts::next(db, &lease)).await
     }
 
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
-        let (process, lease, part) = (Arc::clone(&self.process), lease.clone(), part.clone());
-        self.writer
-            .write("saving a part", move |s| Box::pin(async move { parts::save(s, &process, &lease, &part).await }))
-            .await
+        let (lease, part) = (lease.clone(), part.clone());
+        self.writer.run("saving a part", move |db| parts::save(db, &lease, &part)).await
     }
 
     async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {
-        self.end_part(lease, settlement).await
+        let (lease, settlement) = (lease.clone(), settlement.clone());
+        self.writer.run("settling a part", move |db| settle::settle_part(db, &lease, &settlement)).await
     }
 
     async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
-        self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await
+        self.writer.run("discarding a part", move |db| parts::discard(db, part)).await
     }
 
     async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
-        read!(self, "reading the message before a part", queries::last_sent_before, part)
+        self.read("reading the message before a part", move |db| queries::last_sent_before(db, part)).await
     }
 
     async fn list_recorded_messages(
@@ -78,7 +62,10 @@ impl Outbox for SqliteLedger {
         part: PartId,
         since: Timestamp,
     ) -> Result<RecordedMessages, LedgerError> {
-        let doing = "reading the messages around a part";
-        read!(self, doing, recorded_messages::list_recorded_messages, conversation, part, since)
+        let conversation = conversation.clone();
+        self.read("reading the messages around a part", move |db| {
+            recorded_messages::list_recorded_messages(db, &conversation, part, since)
+        })
+        .await
     }
 }

@@ -1,14 +1,11 @@
 //! The port `Pairings`: codes of strangers, and approved people.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
 use satchel_ports::ledger::{
     LedgerError, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person,
 };
 
-use super::read;
 use crate::{SqliteLedger, people};
 
 #[async_trait]
@@ -18,17 +15,15 @@ impl Pairings for SqliteLedger {
         stranger: &PairingRequest,
         rules: &PairingRules,
     ) -> Result<Option<Pairing>, LedgerError> {
+        const OPERATION: &str = "issuing a pairing code";
+        let (request, rules) = (stranger.clone(), *rules);
         // Most who write have a code, or get none; a flood of them must not become a flood of commits.
-        if let Some(known) = read!(self, "issuing a pairing code", people::find_answer, &self.process, stranger, rules)?
-        {
+        let known = self.read(OPERATION, move |db| people::find_answer(db, &request, &rules)).await?;
+        if let Some(known) = known {
             return Ok(known);
         }
-        let (process, stranger, rules) = (Arc::clone(&self.process), stranger.clone(), *rules);
-        self.writer
-            .write("reading a pairing code", move |s| {
-                Box::pin(async move { people::introduce(s, &process, &stranger, &rules).await })
-            })
-            .await
+        let stranger = stranger.clone();
+        self.writer.run(OPERATION, move |db| people::introduce(db, &stranger, &rules)).await
     }
 
     async fn decide_pairing(
@@ -36,30 +31,25 @@ impl Pairings for SqliteLedger {
         decision: &PairingDecision,
         rules: &PairingRules,
     ) -> Result<PairingOutcome, LedgerError> {
-        let (process, decision, rules) = (Arc::clone(&self.process), decision.clone(), *rules);
-        self.writer
-            .write("deciding a pairing code", move |s| {
-                Box::pin(async move { people::decide(s, &process, &decision, &rules).await })
-            })
-            .await
+        let (decision, rules) = (decision.clone(), *rules);
+        self.writer.run("deciding a pairing code", move |db| people::decide(db, &decision, &rules)).await
     }
 
     async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
-        read!(self, "listing pairing codes", people::pairings, &self.process)
+        self.read("listing pairing codes", people::pairings).await
     }
 
     async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        read!(self, "checking an approval", people::is_approved, channel, id)
+        let (channel, id) = (channel.clone(), id.to_owned());
+        self.read("checking an approval", move |db| people::is_approved(db, &channel, &id)).await
     }
 
     async fn list_people(&self) -> Result<Vec<Person>, LedgerError> {
-        read!(self, "listing approved people", people::people)
+        self.read("listing approved people", people::people).await
     }
 
     async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
         let (channel, id) = (channel.clone(), id.to_owned());
-        self.writer
-            .write("revoking an approval", move |s| Box::pin(async move { people::revoke(s, &channel, &id).await }))
-            .await
+        self.writer.run("revoking an approval", move |db| people::revoke(db, &channel, &id)).await
     }
 }

@@ -1,7 +1,5 @@
 //! The port `Storage`: quotas, forgetting and the audit log.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Sha256, Timestamp};
 use satchel_ports::{
@@ -9,58 +7,47 @@ use satchel_ports::{
     ledger::{ForgetOutcome, ForgetRequest, LedgerError, Storage, Usage, UsageQuery},
 };
 
-use super::read;
 use crate::{SqliteLedger, audit, forget, queries, records, usage, workspace_usage};
 
 #[async_trait]
 impl Storage for SqliteLedger {
     async fn usages(&self, query: &UsageQuery) -> Result<Vec<Usage>, LedgerError> {
-        read!(self, "reading storage usage", usage::usages, query)
+        let query = query.clone();
+        self.read("reading storage usage", move |db| usage::usages(db, &query)).await
     }
 
     async fn reserve_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
-        let (process, conversation) = (Arc::clone(&self.process), conversation.clone());
-        self.writer
-            .write("reserving workspace bytes", move |s| {
-                Box::pin(
-                    async move { workspace_usage::reserve(s, &process.settings.quotas, &conversation, bytes).await },
-                )
-            })
-            .await
+        let conversation = conversation.clone();
+        self.writer.run("reserving workspace bytes", move |db| workspace_usage::reserve(db, &conversation, bytes)).await
     }
 
     async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
         let conversation = conversation.clone();
         self.writer
-            .write("recording a workspace's size", move |s| {
-                Box::pin(async move { workspace_usage::record(s, &conversation, bytes).await })
-            })
+            .run("recording a workspace's size", move |db| workspace_usage::record(db, &conversation, bytes))
             .await
     }
 
     async fn forget_file(&self, forget: &ForgetRequest) -> Result<ForgetOutcome, LedgerError> {
-        let (process, file) = (Arc::clone(&self.process), forget.clone());
-        let forgotten = self
-            .writer
-            .write("forgetting a file", move |s| Box::pin(async move { forget::forget_file(s, &process, &file).await }))
-            .await;
-        self.held.evict(&forget.conversation);
-        forgotten
+        let forget = forget.clone();
+        self.writer.run("forgetting a file", move |db| forget::forget_file(db, &forget)).await
     }
 
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
-        read!(self, "finding unreferenced blobs", queries::unreferenced, blobs)
+        let blobs = blobs.to_vec();
+        self.read("finding unreferenced blobs", move |db| queries::unreferenced(db, &blobs)).await
     }
 
     async fn active_conversations(&self, since: Timestamp) -> Result<Vec<ConversationId>, LedgerError> {
-        read!(self, "reading which conversations are active", records::active_conversations, since)
+        self.read("reading which conversations are active", move |db| records::active_conversations(db, since)).await
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, LedgerError> {
-        read!(self, "reading the audit log", audit::list, query)
+        let query = query.clone();
+        self.read("reading the audit log", move |db| audit::list(db, &query)).await
     }
 
     async fn prune_audit(&self, before: Timestamp) -> Result<u64, LedgerError> {
-        self.writer.write("pruning the audit log", move |s| Box::pin(audit::prune(s, before))).await
+        self.writer.run("pruning the audit log", move |db| audit::prune(db, before)).await
     }
 }

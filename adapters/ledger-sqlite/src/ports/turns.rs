@@ -1,7 +1,5 @@
 //! The port `Turns`: what turns work from and record.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use satchel_domain::{Attachment, InboxId, NewAttachment, Part, RecordedOutcome, RefusedFile, ToolOutcome, TurnId};
 use satchel_ports::{
@@ -11,22 +9,19 @@ use satchel_ports::{
     },
 };
 
-use super::read;
-use crate::{SqliteLedger, inbox, journal, turns, voice};
+use crate::{SqliteLedger, complete, inbox, journal, turns};
 
 #[async_trait]
 impl Turns for SqliteLedger {
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError> {
-        const DOING: &str = "reading the next turn";
-        match read!(self, DOING, turns::next_turn, lease)? {
+        const OPERATION: &str = "reading the next turn";
+        let of_lease = lease.clone();
+        match self.read(OPERATION, move |db| turns::next_turn(db, &of_lease)).await? {
             // The message that would join it may be on its way to the disk: whoever is about to begin an album must
             // read it behind everything that was let in while it could be joined.
-            Some(read) if read.is_album && read.turn.ready_at <= self.process.now() => {
+            Some(read) if read.is_album && read.turn.ready_at <= self.process.clock.now() => {
                 let lease = lease.clone();
-                let read = self
-                    .writer
-                    .read_in_order(DOING, move |s| Box::pin(async move { turns::next_turn(s, &lease).await }))
-                    .await?;
+                let read = self.writer.run(OPERATION, move |db| turns::next_turn(db, &lease)).await?;
                 Ok(read.map(|read| read.turn))
             }
             read => Ok(read.map(|read| read.turn)),
@@ -34,7 +29,8 @@ impl Turns for SqliteLedger {
     }
 
     async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
-        read!(self, "listing messages queued behind a turn", turns::list_queued_behind, lease, turn)
+        let lease = lease.clone();
+        self.read("listing messages queued behind a turn", move |db| turns::list_queued_behind(db, &lease, turn)).await
     }
 
     async fn store_file(
@@ -44,12 +40,8 @@ impl Turns for SqliteLedger {
         index: u32,
         file: &NewAttachment,
     ) -> Result<Attachment, LedgerError> {
-        let (process, lease, file) = (Arc::clone(&self.process), lease.clone(), file.clone());
-        self.writer
-            .write("storing a file's record", move |s| {
-                Box::pin(async move { inbox::store_file(s, &process, &lease, message, index, &file).await })
-            })
-            .await
+        let (lease, file) = (lease.clone(), file.clone());
+        self.writer.run("storing a file's record", move |db| inbox::store_file(db, &lease, message, index, &file)).await
     }
 
     async fn refuse_file(
@@ -61,9 +53,7 @@ impl Turns for SqliteLedger {
     ) -> Result<(), LedgerError> {
         let (lease, refused) = (lease.clone(), refused.clone());
         self.writer
-            .write("recording a refused file", move |s| {
-                Box::pin(async move { inbox::refuse_file(s, &lease, message, index, &refused).await })
-            })
+            .run("recording a refused file", move |db| inbox::refuse_file(db, &lease, message, index, &refused))
             .await
     }
 
@@ -76,28 +66,20 @@ impl Turns for SqliteLedger {
     ) -> Result<(), LedgerError> {
         let (lease, transcription) = (lease.clone(), transcription.clone());
         self.writer
-            .write("recording a transcription", move |s| {
-                Box::pin(async move { voice::record_transcription(s, &lease, message, index, &transcription).await })
+            .run("recording a transcription", move |db| {
+                inbox::record_transcription(db, &lease, message, index, &transcription)
             })
             .await
     }
 
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
         let (lease, entry) = (lease.clone(), entry.clone());
-        self.writer
-            .write("journalling a message", move |s| {
-                Box::pin(async move { journal::journal_message(s, &lease, turn, &entry).await })
-            })
-            .await
+        self.writer.run("journalling a message", move |db| journal::journal_message(db, &lease, turn, &entry)).await
     }
 
     async fn journal_decision(&self, lease: &Lease, decision: &CallDecision) -> Result<(), LedgerError> {
-        let (process, lease, decision) = (Arc::clone(&self.process), lease.clone(), decision.clone());
-        self.writer
-            .write("journalling a decision", move |s| {
-                Box::pin(async move { journal::journal_decision(s, &process, &lease, &decision).await })
-            })
-            .await
+        let (lease, decision) = (lease.clone(), decision.clone());
+        self.writer.run("journalling a decision", move |db| journal::journal_decision(db, &lease, &decision)).await
     }
 
     async fn journal_outcome(
@@ -108,27 +90,21 @@ impl Turns for SqliteLedger {
         outcome: &ToolOutcome,
         changes: &[FileChange],
     ) -> Result<RecordedOutcome, LedgerError> {
-        let (process, lease, outcome) = (Arc::clone(&self.process), lease.clone(), outcome.clone());
-        let changes = changes.to_vec();
+        let (lease, outcome, changes) = (lease.clone(), outcome.clone(), changes.to_vec());
         self.writer
-            .write("journalling an outcome", move |s| {
-                Box::pin(async move {
-                    journal::journal_outcome(s, &process, &lease, turn, ordinal, outcome, &changes).await
-                })
+            .run("journalling an outcome", move |db| {
+                journal::journal_outcome(db, &lease, turn, ordinal, outcome, &changes)
             })
             .await
     }
 
     async fn register_files(&self, turn: TurnId, files: &[NewAttachment]) -> Result<Vec<Attachment>, LedgerError> {
-        let (process, files) = (Arc::clone(&self.process), files.to_vec());
-        self.writer
-            .write("registering files", move |s| {
-                Box::pin(async move { journal::register_files(s, &process, turn, files).await })
-            })
-            .await
+        let files = files.to_vec();
+        self.writer.run("registering files", move |db| journal::register_files(db, turn, &files)).await
     }
 
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
-        self.end_turn(lease, completed).await
+        let (lease, completed) = (lease.clone(), completed.clone());
+        self.writer.run("completing a turn", move |db| complete::complete_turn(db, &lease, completed)).await
     }
 }

@@ -16,7 +16,6 @@ use satchel_ports::ledger::{
     Archive, AttachmentKey, AttachmentQuery, InboundFileState, Leases, Outbox, OutboxQuery, Pairings, Transcription,
     TurnQuery, Turns,
 };
-use sqlx::{Connection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -31,23 +30,39 @@ const BEFORE_QUESTIONS: i64 = 10;
 const BEFORE_DRAFTS: i64 = 11;
 const REAL_ROWS: &str = include_str!("version-11.sql");
 
+/// The last version that counted its steps in a table, and that table.
+const LAST_COUNTED_IN_TABLE: i64 = 13;
+const TABLE_OF_STEPS: &str = "CREATE TABLE _sqlx_migrations (
+    version BIGINT PRIMARY KEY, description TEXT NOT NULL, installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    success BOOLEAN NOT NULL, checksum BLOB NOT NULL, execution_time BIGINT NOT NULL
+);";
+
 /// Tells a process of a test, which is killed, what data directory to open.
 const DIRECTORY_TO_OPEN: &str = "SATCHEL_TEST_DIRECTORY_TO_OPEN";
 
 const TURN: Uuid = Uuid::from_u128(1);
 
-async fn connect(path: &Path) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true).foreign_keys(true);
-    SqliteConnection::connect_with(&options).await.unwrap()
+fn connect(path: &Path) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "foreign_keys", true).unwrap();
+    connection
 }
 
 /// A data directory as an earlier version has left it, with these rows.
-async fn older_directory(version: i64, rows: &'static str) -> TempDir {
+fn older_directory(version: i64, rows: &'static str) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let mut connection = connect(&directory.path().join("satchel.db")).await;
-    MIGRATIONS.run_direct(Some(version), &mut connection, false).await.unwrap();
-    sqlx::raw_sql(rows).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+    let mut connection = connect(&directory.path().join("satchel.db"));
+    let steps = usize::try_from(version).unwrap();
+    MIGRATIONS.to_version(&mut connection, steps).unwrap();
+    if version <= LAST_COUNTED_IN_TABLE {
+        connection.pragma_update(None, "user_version", 0).unwrap();
+        connection.execute_batch(TABLE_OF_STEPS).unwrap();
+        for step in 1..=version {
+            let insert = "INSERT INTO _sqlx_migrations VALUES (?1, 'a step', CURRENT_TIMESTAMP, TRUE, x'00', 1)";
+            connection.execute(insert, [step]).unwrap();
+        }
+    }
+    connection.execute_batch(rows).unwrap();
     directory
 }
 
@@ -85,13 +100,17 @@ const STREAMED_ROWS: &str =
                (x'0000000000000000000000000000000d', 'telegram:6', x'00000000000000000000000000000003', 3, 1, 'withdraw',
                 '{\"kind\":\"withdraw\"}', 'sent', '{\"state\":\"sent\",\"messages\":[]}', 1, 1, 9, 0, NULL, 9, 0, 1);";
 
+fn count(connection: &Connection, table: &str) -> i64 {
+    connection.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
 async fn open(directory: &Path) -> SqliteLedger {
     SqliteLedger::open(directory, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
 }
 
 #[tokio::test]
 async fn previous_questions_become_parts() {
-    let directory = older_directory(BEFORE_QUESTIONS, ROWS).await;
+    let directory = older_directory(BEFORE_QUESTIONS, ROWS);
     let ledger = open(directory.path()).await;
     let parts = ledger.turn(TurnId(TURN)).await.unwrap().unwrap().parts;
     assert_eq!(parts.iter().map(|part| part.position).collect::<Vec<_>>(), [0, 1, 2]);
@@ -110,7 +129,7 @@ async fn previous_questions_become_parts() {
 
 #[tokio::test]
 async fn previous_streams_become_drafts() {
-    let directory = older_directory(BEFORE_DRAFTS, STREAMED_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, STREAMED_ROWS);
     let ledger = open(directory.path()).await;
     for (key, open) in [("5", Some("41")), ("6", None)] {
         let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
@@ -127,7 +146,7 @@ async fn previous_streams_become_drafts() {
 
 #[tokio::test]
 async fn previous_files_turns_and_people_are_read() {
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
     let ledger = open(directory.path()).await;
     let main: ConversationId = "console:main".parse().unwrap();
     let files = ledger
@@ -162,7 +181,7 @@ async fn previous_files_turns_and_people_are_read() {
 /// A turn that has asked a person, a message behind it, and a part that was under way, as their process left them.
 #[tokio::test]
 async fn previous_work_goes_on() {
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
     let ledger = open(directory.path()).await;
     let channels = [ChannelName::new("console").unwrap()];
     let mut claimed = Vec::new();
@@ -198,20 +217,16 @@ async fn killed_conversion_loses_nothing() {
         drop(open(Path::new(&directory)).await);
         return std::future::pending().await;
     }
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS).await;
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
     let path = directory.path().join("satchel.db");
-    let mut connection = connect(&path).await;
     // Long enough a conversion to be killed in.
-    sqlx::raw_sql(
-        "WITH RECURSIVE counted (n) AS (VALUES (100) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
+    let connection = connect(&path);
+    let many = "WITH RECURSIVE counted (n) AS (VALUES (100) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
          INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes)
          SELECT randomblob(16), conversation, counted.n, turn, sha256, record, bytes FROM attachments, counted
-         WHERE number = 1",
-    )
-    .execute(&mut connection)
-    .await
-    .unwrap();
-    connection.close().await.unwrap();
+         WHERE number = 1";
+    connection.execute(many, []).unwrap();
+    drop(connection);
     let copies = || list_copies(directory.path(), "satchel.db").unwrap();
     let mut unconverted = 0;
     for delay in (0..10).map(|step| Duration::from_millis(step * 12)) {
@@ -228,19 +243,15 @@ async fn killed_conversion_loses_nothing() {
         tokio::time::sleep(delay).await;
         child.kill().unwrap();
         child.wait().unwrap();
-        let mut found = connect(&path).await;
-        let sound: String = sqlx::query_scalar("PRAGMA quick_check").fetch_one(&mut found).await.unwrap();
+        let found = connect(&path);
+        let sound: String = found.query_row("PRAGMA quick_check", [], |row| row.get(0)).unwrap();
         assert_eq!(sound, "ok");
-        let found_version = version(&mut found).await.unwrap();
+        let found_version = version(&found).unwrap();
         assert!((BEFORE_DRAFTS..=newest_version()).contains(&found_version), "{found_version}");
-        let files: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM attachments").fetch_one(&mut found).await.unwrap();
-        assert_eq!(files, 29_904);
-        found.close().await.unwrap();
+        assert_eq!(count(&found, "attachments"), 29_904);
+        drop(found);
         for copy in copies() {
-            let mut old = connect(&copy).await;
-            let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM attachments").fetch_one(&mut old).await.unwrap();
-            assert_eq!(kept, files);
-            old.close().await.unwrap();
+            assert_eq!(count(&connect(&copy), "attachments"), 29_904);
             fs::remove_file(&copy).unwrap();
         }
         if found_version == newest_version() {
@@ -257,7 +268,7 @@ async fn killed_conversion_loses_nothing() {
 
 #[tokio::test]
 async fn previous_database_is_copied_before_migration() {
-    let directory = older_directory(BEFORE_QUESTIONS, ROWS).await;
+    let directory = older_directory(BEFORE_QUESTIONS, ROWS);
     // As a start that was killed in the midst of it leaves it.
     let unfinished = directory.path().join("satchel.db.version-10.partial");
     fs::write(&unfinished, "half a copy").unwrap();
@@ -267,13 +278,33 @@ async fn previous_database_is_copied_before_migration() {
     let copy = directory.path().join("satchel.db.version-10");
     assert_eq!(list_copies(directory.path(), "satchel.db").unwrap(), std::slice::from_ref(&copy));
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
-    let mut old = connect(&copy).await;
-    assert_eq!(version(&mut old).await.unwrap(), BEFORE_QUESTIONS);
-    let questions: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM questions").fetch_one(&mut old).await.unwrap();
-    assert_eq!(questions, 2);
-    old.close().await.unwrap();
+    let old = connect(&copy);
+    assert_eq!(version(&old).unwrap(), BEFORE_QUESTIONS);
+    assert_eq!(count(&old, "questions"), 2);
 
     let fresh = tempfile::tempdir().unwrap();
     drop(open(fresh.path()).await);
     assert_eq!(list_copies(fresh.path(), "satchel.db").unwrap(), [] as [PathBuf; 0], "a new one has nothing to keep");
+}
+
+/// A Satchel of before must not take a database that it doesn't know for one of its own.
+#[tokio::test]
+async fn converted_database_is_whole_and_counts_its_steps_itself() {
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    drop(open(directory.path()).await);
+    let converted = connect(&directory.path().join("satchel.db"));
+    assert_eq!(version(&converted).unwrap(), newest_version());
+    assert_eq!(count(&converted, "sqlite_schema WHERE name = '_sqlx_migrations'"), 0);
+    assert_eq!(count(&converted, "pragma_foreign_key_check"), 0);
+    let fresh_directory = tempfile::tempdir().unwrap();
+    drop(open(fresh_directory.path()).await);
+    let fresh = connect(&fresh_directory.path().join("satchel.db"));
+    let schema = |connection: &Connection| -> Vec<String> {
+        let mut read = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
+        read.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(schema(&converted), schema(&fresh));
+    let next: i64 =
+        converted.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'turns'", [], |row| row.get(0)).unwrap();
+    assert_eq!(next, count(&converted, "turns"), "sequences go on where they were");
 }

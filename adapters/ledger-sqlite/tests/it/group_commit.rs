@@ -19,7 +19,7 @@ async fn callers_that_wait_at_once_share_commits() {
 }
 
 #[tokio::test]
-async fn a_job_that_fails_is_undone_alone() {
+async fn verb_that_fails_is_undone_alone() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = open(directory.path()).await;
     let good = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();

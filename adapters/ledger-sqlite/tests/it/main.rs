@@ -14,62 +14,54 @@ use async_trait::async_trait;
 use satchel_contracts::ledger::LedgerFixture;
 use satchel_domain::{
     ChannelName, Ending, HistoryMessage, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartState,
-    Sender, TurnId,
+    Sender, Timestamp, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
 use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
-    Clock,
+    ManualClock,
     ledger::{CompletedTurn, HistoryChange, Ledger, Quotas, Settlement},
 };
 use tempfile::TempDir;
 
 struct Store {
     data_dir: TempDir,
-    clock: Arc<SystemClock>,
+    clock: Arc<ManualClock>,
 }
 
 impl Store {
     fn new() -> Self {
-        Self { data_dir: tempfile::tempdir().unwrap(), clock: Arc::default() }
+        let clock = ManualClock::at(Timestamp(1_700_000_000_000));
+        Self { data_dir: tempfile::tempdir().unwrap(), clock: Arc::new(clock) }
+    }
+
+    async fn open_with(&self, settings: Settings) -> Ledger {
+        let clock = Arc::clone(&self.clock);
+        let opened = SqliteLedger::open(self.data_dir.path(), settings, clock, Arc::new(UuidV7)).await;
+        Arc::new(opened.unwrap()).into()
     }
 }
 
 #[async_trait]
 impl LedgerFixture for Store {
     async fn open(&self) -> Ledger {
-        // An album stays open for as long as a test may be held up between its pieces.
-        let settings = Settings { lease: self.lease(), album_quiet: Duration::from_secs(2), ..Settings::default() };
-        Arc::new(
-            SqliteLedger::open(self.data_dir.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
-                .await
-                .unwrap(),
-        )
-        .into()
+        self.open_with(Settings::default()).await
     }
 
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger {
         let is_owner = Arc::new(|_: &ChannelName, sender: &Sender| sender.id == "owner");
-        let settings = Settings {
-            quotas: QuotaRules { quotas: Quotas { conversation, person }, is_owner },
-            ..Settings::default()
-        };
-        Arc::new(
-            SqliteLedger::open(self.data_dir.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
-                .await
-                .unwrap(),
-        )
-        .into()
+        let quotas = QuotaRules { quotas: Quotas { conversation, person }, is_owner };
+        self.open_with(Settings { quotas, ..Settings::default() }).await
     }
 
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.clock) as _
+    fn clock(&self) -> &ManualClock {
+        &self.clock
     }
 
     fn lease(&self) -> Duration {
-        Duration::from_millis(1_500)
+        Settings::default().lease
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use rusqlite::Connection;
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Ending, Filename, HistoryMessage, InboundMessage, MediaInfo,
     MessageRef, NewAttachment, OutcomeFile, OutgoingResponse, Part, PartContent, PartState, Picture, Sender, Sha256,
@@ -15,7 +16,6 @@ use satchel_ports::ledger::{
     Archive, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange, Inbox, JournalEntry, Lease, Outbox,
     Settlement, Storage, Turns,
 };
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -95,29 +95,32 @@ impl Stage {
         described
     }
 
+    fn database(&self) -> Connection {
+        Connection::open(self.directory.path().join("satchel.db")).unwrap()
+    }
+
     /// The text of every table, in which blobs stand in hexadecimal digits.
-    async fn tables(&self) -> BTreeMap<String, String> {
-        let url = format!("sqlite:{}", self.directory.path().join("satchel.db").display());
-        let mut database = SqliteConnection::connect(&url).await.unwrap();
-        let columns: Vec<(String, String)> = sqlx::query_as(
-            "SELECT tables.name, group_concat('quote(\"' || columns.name || '\")', ' || '', '' || ') \
-             FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns \
-             WHERE tables.type = 'table' AND tables.name NOT LIKE '\\_%' ESCAPE '\\' GROUP BY tables.name",
-        )
-        .fetch_all(&mut database)
-        .await
-        .unwrap();
+    fn tables(&self) -> BTreeMap<String, String> {
+        let database = self.database();
+        let mut columns = database
+            .prepare(
+                "SELECT tables.name, group_concat('quote(\"' || columns.name || '\")', ' || '', '' || ') \
+                 FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns \
+                 WHERE tables.type = 'table' GROUP BY tables.name",
+            )
+            .unwrap();
+        let columns = columns.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         let mut tables = BTreeMap::new();
-        for (table, row) in columns {
+        for (table, row) in columns.map(Result::<(String, String), _>::unwrap) {
             let rows = format!("SELECT COALESCE(group_concat({row}, char(10)), '') FROM \"{table}\"");
-            tables.insert(table, sqlx::query_scalar(AssertSqlSafe(rows)).fetch_one(&mut database).await.unwrap());
+            tables.insert(table, database.query_row(&rows, [], |row| row.get(0)).unwrap());
         }
         tables
     }
 
     /// The tables in which this text stands.
-    async fn tables_with(&self, text: &str) -> Vec<String> {
-        let tables = self.tables().await.into_iter().filter(|(_, rows)| rows.contains(text));
+    fn tables_with(&self, text: &str) -> Vec<String> {
+        let tables = self.tables().into_iter().filter(|(_, rows)| rows.contains(text));
         tables.map(|(table, _)| table).collect()
     }
 }
@@ -128,11 +131,11 @@ async fn record_of_a_file_stands_in_one_table() {
     let file = stage.send_file().await;
     // The one call that made a picture of the file tells what it is called and where it lies.
     for trace in TRACES {
-        assert_eq!(stage.tables_with(trace).await, ["attachments", "journal"], "{trace}");
+        assert_eq!(stage.tables_with(trace), ["attachments", "journal"], "{trace}");
     }
     let id = file.id.to_string();
-    assert_eq!(stage.tables_with(&id).await, ["history", "journal", "parts", "turns"]);
-    assert_eq!(stage.tables_with(DESCRIPTION).await, ["history", "parts", "turns"], "where it differs from the record");
+    assert_eq!(stage.tables_with(&id), ["history", "journal", "parts", "turns"]);
+    assert_eq!(stage.tables_with(DESCRIPTION), ["history", "parts", "turns"], "where it differs from the record");
 }
 
 #[tokio::test]
@@ -143,10 +146,10 @@ async fn forgotten_file_leaves_its_id_alone() {
     let forgotten = stage.ledger.forget_file(&request).await.unwrap();
     assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
     for trace in TRACES.into_iter().chain([DESCRIPTION]) {
-        assert_eq!(stage.tables_with(trace).await, [""; 0], "{trace}");
+        assert_eq!(stage.tables_with(trace), [""; 0], "{trace}");
     }
     let id = file.id.to_string();
-    assert_eq!(stage.tables_with(&id).await, ["history", "journal", "parts", "turns"]);
+    assert_eq!(stage.tables_with(&id), ["history", "journal", "parts", "turns"]);
 }
 
 /// Rows of earlier versions hold a copy of the record.
@@ -154,8 +157,7 @@ async fn forgotten_file_leaves_its_id_alone() {
 async fn copies_of_records_are_read_and_forgotten_too() {
     let stage = Stage::new().await;
     let file = stage.send_file().await;
-    let url = format!("sqlite:{}", stage.directory.path().join("satchel.db").display());
-    let mut database = SqliteConnection::connect(&url).await.unwrap();
+    let database = stage.database();
     let copy = serde_json::to_string(&file).unwrap();
     for sql in [
         "UPDATE turns SET response = json_set(response, '$.attachments[0]', json($1))",
@@ -163,9 +165,9 @@ async fn copies_of_records_are_read_and_forgotten_too() {
         "UPDATE parts SET content = json_set(content, '$.attachment', json($1))",
         "UPDATE journal SET entry = json_set(entry, '$.outcome.selection[0]', json($1), '$.outcome.viewed_files[0]', json($1))",
     ] {
-        sqlx::query(sql).bind(&copy).execute(&mut database).await.unwrap();
+        database.execute(sql, [&copy]).unwrap();
     }
-    assert_eq!(stage.tables_with("secret.pdf").await, ["attachments", "history", "journal", "parts", "turns"]);
+    assert_eq!(stage.tables_with("secret.pdf"), ["attachments", "history", "journal", "parts", "turns"]);
     assert_eq!(stage.ledger.history(&file.conversation, 9).await.unwrap()[0].files(), std::slice::from_ref(&file));
     let record = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
     assert_eq!(record.response.unwrap().attachments, std::slice::from_ref(&file));
@@ -174,7 +176,7 @@ async fn copies_of_records_are_read_and_forgotten_too() {
     let request = ForgetRequest { conversation: file.conversation, number: 1, restricted_to: None };
     stage.ledger.forget_file(&request).await.unwrap();
     for trace in TRACES.into_iter().chain([DESCRIPTION]) {
-        assert_eq!(stage.tables_with(trace).await, [""; 0], "{trace}");
+        assert_eq!(stage.tables_with(trace), [""; 0], "{trace}");
     }
 }
 
@@ -187,13 +189,9 @@ async fn copy_with_other_bytes_is_read_as_its_document() {
     let outcome = ToolOutcome { viewed_files: viewed, ..ToolOutcome::from_text("shown") };
     stage.ledger.journal_outcome(&stage.lease, stage.turn, 0, &outcome, &[]).await.unwrap();
     let drawn = Attachment { sha256: Sha256([8; 32]), mime: "image/png".into(), ..file.clone() };
-    let url = format!("sqlite:{}", stage.directory.path().join("satchel.db").display());
-    let mut database = SqliteConnection::connect(&url).await.unwrap();
-    sqlx::query("UPDATE journal SET entry = json_set(entry, '$.outcome.viewed_files[0]', json($1))")
-        .bind(serde_json::to_string(&drawn).unwrap())
-        .execute(&mut database)
-        .await
-        .unwrap();
+    let database = stage.database();
+    let update = "UPDATE journal SET entry = json_set(entry, '$.outcome.viewed_files[0]', json($1))";
+    database.execute(update, [serde_json::to_string(&drawn).unwrap()]).unwrap();
     let journal = stage.ledger.next_turn(&stage.lease).await.unwrap().unwrap().journal;
     let files: Vec<&Attachment> = journal.iter().flat_map(JournalEntry::files).collect();
     assert_eq!(files, [&file]);

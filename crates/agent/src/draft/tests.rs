@@ -103,6 +103,7 @@ fn open(capabilities: ChannelCapabilities) -> Scene {
         unreported_failures: Vec::new(),
         voice: false,
         agent: None,
+        history: [].into(),
     };
     let deltas = DeltaSink::new(&services, &lane, &turn);
     let driving = Box::pin(async move {

@@ -77,6 +77,7 @@ fn deltas(services: &AgentServices) -> DeltaSink {
         unreported_failures: Vec::new(),
         voice: false,
         agent: None,
+        history: [].into(),
     };
     DeltaSink::new(services, &lane, &turn)
 }

@@ -41,6 +41,7 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
         unreported_failures: Vec::new(),
         voice: false,
         agent: None,
+        history: [].into(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The turns: what is queued, what a running turn records, and its end in one commit.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -313,6 +313,9 @@ pub struct QueuedTurn {
     pub voice: bool,
     /// The name of the agent that was chosen for the conversation, whether or not it still exists.
     pub agent: Option<String>,
+    /// The conversation so far as the model sees it, oldest first: the newest messages since it last began anew. Nobody but
+    /// the lane's holder adds to it.
+    pub history: Arc<[HistoryMessage]>,
 }
 
 /// What a turn does to the conversation's history.

@@ -51,7 +51,7 @@ async fn a_message_is_answered_and_its_lane_released() {
 
 /// A claim hands over its turn, and the settlement of the last part releases the lane.
 #[tokio::test(flavor = "multi_thread")]
-async fn text_turn_makes_four_ledger_calls() {
+async fn text_turn_makes_three_ledger_calls() {
     let (stage, here) = (Stage { look: NEVER, ..Stage::new() }, place("main"));
     let process = stage.start().await;
     process.hears(&message(&here, "1", "one")).await;
@@ -59,7 +59,7 @@ async fn text_turn_makes_four_ledger_calls() {
     let ledger = process.stops().await;
     let mut calls = ledger.hook.calls();
     calls.retain(|verb| !["ledger.claim_lane", "ledger.renew"].contains(verb));
-    assert_eq!(calls, ["ledger.receive", "ledger.history", "ledger.complete_turn", "ledger.settle_part"]);
+    assert_eq!(calls, ["ledger.receive", "ledger.complete_turn", "ledger.settle_part"]);
 }
 
 /// One thread: both are stored in one commit, and the lane's worker starts when the runner has heard of both.
@@ -472,7 +472,6 @@ async fn ledger_error_is_survived_at_every_call() {
         "ledger.next_part",
         "ledger.next_turn",
         "ledger.list_queued_behind",
-        "ledger.history",
         "ledger.complete_turn",
         "ledger.open_draft",
         "ledger.save_part",
@@ -540,7 +539,7 @@ async fn turn_error_does_not_cancel_delivery() {
     stage.chat.takes(Duration::from_millis(400));
     process.hears(&message(&here, "1", "one")).await;
     until("a send", || stage.chat.begun() == 1).await;
-    process.ledger.hook.trouble("ledger.history", Trouble::FailsOnce);
+    process.ledger.hook.trouble("ledger.complete_turn", Trouble::FailsOnce);
     process.hears(&message(&here, "2", "two")).await;
     until("the trouble", || process.ledger.hook.met() == 1).await;
     until("both answers", || stage.chat.log(&here) == ["re: one", "re: two"]).await;

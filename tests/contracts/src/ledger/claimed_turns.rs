@@ -159,12 +159,9 @@ pub async fn unready_album_is_not_handed_over(fixture: &impl LedgerFixture) {
     assert!(ledger.leases.release(&claimed.lease, ReleaseMode::Always).await.unwrap());
 
     assert_eq!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
-    let claimed = loop {
-        match claim_lane(&ledger).await {
-            Some(claimed) => break claimed,
-            None => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
-        }
-    };
+    assert_eq!(claim_lane(&ledger).await, None, "it is not ready");
+    fixture.clock().set(unready.ready_at);
+    let claimed = claim_lane(&ledger).await.expect("it is ready");
     let handed = handed_over(&ledger, &claimed).await;
     assert_eq!((handed.id, handed.messages.len(), claimed.unsettled), (turn, 2, false));
     let late = ledger.inbox.receive(&album("3"), ClaimMode::IfFree).await.unwrap().turn;

@@ -4,7 +4,10 @@ use satchel_domain::{
     MessageRef, Part, PartContent, PartState, Timestamp,
     part::{FailureReason, Operation, PlannedPart},
 };
-use satchel_ports::ledger::{ClaimMode, Lease, Ledger};
+use satchel_ports::{
+    Clock,
+    ledger::{ClaimMode, Lease, Ledger},
+};
 
 use super::{
     LedgerFixture, completed_turn, message, part_text, receive, sent_settlement, settle, settlement, text_parts,

@@ -1,7 +1,12 @@
 //! Promises about the inbox.
 
+use std::time::Duration;
+
 use satchel_domain::InboundMessage;
-use satchel_ports::ledger::{ClaimMode, JournalEntry, LedgerError, ReleaseMode, SteeringMessage};
+use satchel_ports::{
+    Clock,
+    ledger::{ClaimMode, JournalEntry, LedgerError, ReleaseMode, SteeringMessage},
+};
 
 use super::{LedgerFixture, completed_turn, conversation, message, receive, text_parts, with_files};
 
@@ -109,10 +114,7 @@ pub async fn album_is_one_debounced_turn(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &album("1")).await;
     let ready_at = ledger.turns.next_turn(&lease).await.unwrap().unwrap().ready_at;
     assert!(ready_at > fixture.clock().now());
-    let received = fixture.clock().now();
-    while fixture.clock().now() == received {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    fixture.clock().advance(Duration::from_millis(1));
     assert_eq!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
     let read = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(read.messages.len(), 2);
@@ -142,8 +144,7 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
     let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..album(key) };
     let (lease, turn) = receive(&ledger, &elsewhere("3")).await;
     let ready_at = ledger.turns.next_turn(&lease).await.unwrap().unwrap().ready_at;
-    tokio::time::sleep(ready_at.saturating_duration_since(fixture.clock().now()) + std::time::Duration::from_millis(5))
-        .await;
+    fixture.clock().set(ready_at);
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
     assert_ne!(ledger.inbox.receive(&elsewhere("4"), ClaimMode::Never).await.unwrap().turn, turn, "ready and owned");
 }

@@ -6,7 +6,10 @@ use satchel_domain::{
     InboundMessage, MessageRef, Part, PartContent, PartState,
     part::{FailureReason, PlannedPart},
 };
-use satchel_ports::ledger::{ClaimMode, LedgerError, OutboxQuery, Settlement};
+use satchel_ports::{
+    Clock,
+    ledger::{ClaimMode, LedgerError, OutboxQuery, Settlement},
+};
 use uuid::Uuid;
 
 use super::{
@@ -160,9 +163,7 @@ pub async fn extended_notice_restarts_its_deadline(fixture: &impl LedgerFixture)
     let planned = PlannedPart::new(PartContent::Notice { text: "1 of 2 sent".into() });
     let plan = [text_parts(&["a"]), vec![planned]].concat();
     let part = ledger.turns.complete_turn(&lease, &completed_turn(turn, plan)).await.unwrap().unwrap();
-    while fixture.clock().now() == part.created_at {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    fixture.clock().advance(Duration::from_millis(1));
     let told = Settlement { notice: Some("0 of 2 sent".into()), ..failed_settlement(&part) };
     let notice = settle(&ledger, &lease, &told).await.next.unwrap();
     assert_eq!(notice.content(), Some(&PartContent::Notice { text: "0 of 2 sent".into() }));

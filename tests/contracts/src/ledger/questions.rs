@@ -1,5 +1,7 @@
 //! Promises about questions to people: asked once, closed by whatever ends their call.
 
+use std::time::Duration;
+
 use satchel_domain::{CallId, MessageRef, Part, PartState, ToolOutcome, TurnId, part::FailureReason};
 use satchel_ports::ledger::{
     CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome, Settlement,
@@ -188,9 +190,7 @@ pub async fn closed_question_is_returned_closed(fixture: &impl LedgerFixture) {
 pub async fn closing_edit_has_its_own_age(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn, asked) = ask(&ledger).await;
-    while fixture.clock().now() <= asked.created_at {
-        tokio::task::yield_now().await;
-    }
+    fixture.clock().advance(Duration::from_millis(1));
     ledger.outbox.close_question(&lease, call(turn), "No answer").await.unwrap();
     let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
     assert!(closing.created_at > asked.created_at, "{:?}", closing.created_at);

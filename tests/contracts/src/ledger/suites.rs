@@ -100,8 +100,8 @@ macro_rules! turns_contract {
             turns::history_survives_until_reset
             turns::failures_are_reported_once
             turns::stop_is_found_behind_many_messages
-            lane_cache::cached_history_equals_stored_history
-            lane_cache::writes_check_lease_in_transaction
+            processes::history_is_the_same_in_every_process
+            processes::writes_check_lease_in_transaction
             files::numbers_count_from_one_in_each_conversation
             files::call_attachment_survives_crash
             files::files_keep_their_position
@@ -217,11 +217,11 @@ mod tests {
             ("cross_port", include_str!("cross_port.rs")),
             ("files", include_str!("files.rs")),
             ("inbox", include_str!("inbox.rs")),
-            ("lane_cache", include_str!("lane_cache.rs")),
             ("lanes", include_str!("lanes.rs")),
             ("messages", include_str!("messages.rs")),
             ("parts", include_str!("parts.rs")),
             ("people", include_str!("people.rs")),
+            ("processes", include_str!("processes.rs")),
             ("rename", include_str!("rename.rs")),
             ("settings", include_str!("settings.rs")),
             ("drafts", include_str!("drafts.rs")),

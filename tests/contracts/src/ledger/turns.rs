@@ -6,8 +6,11 @@ use satchel_domain::{
     CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
 };
-use satchel_ports::ledger::{
-    ClaimMode, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery, TurnRecord,
+use satchel_ports::{
+    Clock,
+    ledger::{
+        ClaimMode, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery, TurnRecord,
+    },
 };
 
 use super::{

@@ -432,7 +432,8 @@ fn every_file_has_a_header_and_stays_small() {
     assert_no_complaints(&complaints);
 }
 
-/// The tests and files named in an ADR's "Confirmation" must exist.
+/// The tests and files named in an ADR's "Confirmation" must exist. One that is superseded stays as it was written, and
+/// names its successor.
 #[test]
 fn decisions_name_tests_that_exist() {
     let sources = source_files();
@@ -466,6 +467,15 @@ fn decisions_name_tests_that_exist() {
         }
         let text = std::fs::read_to_string(&path).expect("a decision is UTF-8");
         let decision = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some((_, successor)) = text.split_once("- Status: superseded by ADR ") {
+            let number: String = successor.chars().take_while(char::is_ascii_digit).collect();
+            let follows = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&number);
+            let decisions = std::fs::read_dir(workspace_root().join("docs/adr")).expect("decisions are written down");
+            if number.is_empty() || !decisions.flatten().any(follows) {
+                complaints.push(format!("{decision} names no successor"));
+            }
+            continue;
+        }
         let Some((_, confirmation)) = text.split_once("## Confirmation") else {
             complaints.push(format!("{decision} has no confirmation"));
             continue;

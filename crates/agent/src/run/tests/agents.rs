@@ -232,12 +232,9 @@ async fn context_of_agent_opens_every_request() {
     kids.profile.context = context.to_vec();
     let (mut stage, _) = harness_with_erase(&kids);
     stage.turn.agent = Some("kids".into());
-    stage.history = vec![HistoryMessage::Person {
-        text: "earlier".into(),
-        attachments: Vec::new(),
-        refused: Vec::new(),
-        origin: None,
-    }];
+    stage.turn.history =
+        [HistoryMessage::Person { text: "earlier".into(), attachments: Vec::new(), refused: Vec::new(), origin: None }]
+            .into();
     let completed = stage.play().await.completed;
     for request in kids.requests.lock().unwrap().iter() {
         let [ModelMessage::Context { parts }, ModelMessage::User { text, .. }, ..] = request.messages.as_slice() else {

@@ -61,7 +61,7 @@ async fn heading_has_time_and_channel() {
 async fn the_next_request_begins_with_the_last_one() {
     let first = stage(vec![says("Hello.")], sent_in_group(2, "hi", Duration::ZERO)).play().await;
     let mut next = stage(vec![says("Bye.")], sent_in_group(3, "bye", Duration::from_secs(86_400)));
-    next.history = history(&first);
+    next.turn.history = history(&first).into();
     let next = next.play().await;
     let (before, after) = (&first.requests[0], &next.requests[0]);
     assert_eq!((&before.system, &before.tools), (&after.system, &after.tools));
@@ -109,7 +109,7 @@ async fn an_injected_message_is_headed_now_and_later() {
     assert_eq!(resumed.requests[0].messages, live.requests[1].messages, "a resumed turn reads the same");
 
     let mut later = stage(vec![says("Ok.")], sent_in_group(3, "later", Duration::from_secs(600)));
-    later.history = history(&live);
+    later.turn.history = history(&live).into();
     let later = texts(&later.play().await, 0);
     assert_eq!(later[4..6], headed, "{later:?}");
 }
@@ -123,7 +123,7 @@ fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledg
 async fn older_history_has_no_headings() {
     let person = |origin| HistoryMessage::Person { text: "old".into(), attachments: vec![], refused: vec![], origin };
     let mut stage = stage(vec![says("Ok.")], sent(2, "new", Duration::ZERO));
-    stage.history = vec![person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None }))];
+    stage.turn.history = [person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None }))].into();
     let heading = "Monday 2026-11-23 18:05 (UTC+01:00), on console:";
     assert_eq!(texts(&stage.play().await, 0), ["old", heading, "old", heading, "new"]);
 }

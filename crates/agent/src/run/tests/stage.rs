@@ -12,9 +12,9 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, HistoryMessage, InboundMessage,
-    InboxId, MediaInfo, MessageRef, OutcomeFile, Part, PartContent, PartId, PartState, Sender, Sha256, TaskRequest,
-    Timestamp, ToolOutcome, TurnId, Visibility, part::CallQuestion,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, InboundMessage, InboxId,
+    MediaInfo, MessageRef, OutcomeFile, Part, PartContent, PartId, PartState, Sender, Sha256, TaskRequest, Timestamp,
+    ToolOutcome, TurnId, Visibility, part::CallQuestion,
 };
 use satchel_ports::{
     DocumentReader, FileChange, HolderId, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
@@ -206,7 +206,6 @@ pub(super) struct Stage {
     /// What the default agent's model takes.
     pub(super) input_support: InputSupport,
     /// The conversation so far.
-    pub(super) history: Vec<HistoryMessage>,
     model: Vec<Script>,
     arrivals: Vec<(Duration, QueuedMessage)>,
 }
@@ -246,6 +245,7 @@ impl Stage {
             unreported_failures: Vec::new(),
             voice: false,
             agent: None,
+            history: [].into(),
         };
         Self {
             turn,
@@ -261,7 +261,6 @@ impl Stage {
             playbooks: None,
             documents: None,
             input_support: InputSupport::default(),
-            history: Vec::new(),
             model,
             arrivals: Vec::new(),
         }
@@ -324,8 +323,6 @@ impl Stage {
             lines.lock().unwrap().push(format!("close {text}"));
             Ok(())
         });
-        let history = self.history;
-        ledger.archive.expect_history().returning(move |_, _| Ok(history.clone()));
         let made = self.made;
         ledger.archive.expect_attachments().returning(move |_| Ok(made.clone()));
         let known = self.known_files;

@@ -102,12 +102,13 @@ impl RunHarness {
         let request = TaskRequest { name: "judge".into(), input };
         stage.turn.messages = vec![waiting(2, &request.to_message())];
         stage.task = Some(request);
-        stage.history = vec![HistoryMessage::Person {
+        stage.turn.history = [HistoryMessage::Person {
             text: "an earlier message".into(),
             attachments: Vec::new(),
             refused: Vec::new(),
             origin: None,
-        }];
+        }]
+        .into();
         Self { stage, painter, critic, painted }
     }
 }

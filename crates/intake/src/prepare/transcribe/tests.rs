@@ -72,6 +72,7 @@ fn turn(sizes: [u64; 2]) -> QueuedTurn {
         unreported_failures: Vec::new(),
         voice: false,
         agent: None,
+        history: [].into(),
     }
 }
 

@@ -73,6 +73,7 @@ fn queued_turn(number: u128) -> Box<QueuedTurn> {
         unreported_failures: Vec::new(),
         voice: false,
         agent: None,
+        history: [].into(),
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 72] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -95,6 +95,8 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 72] = [
             "satchel-worker-process",
         ],
     ),
+    ("rusqlite", &["satchel-ledger-sqlite"]),
+    ("rusqlite_migration", &["satchel-ledger-sqlite"]),
     ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
     ("rustyline", &["satchel-console"]),
     ("schemars", &["satchel", "satchel-tools"]),
@@ -119,7 +121,6 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 72] = [
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),
     ("similar", &["satchel-tools"]),
-    ("sqlx", &["satchel-ledger-sqlite"]),
     ("strsim", &["satchel"]),
     ("symphonia", &["satchel-decoder"]),
     ("teloxide", &["satchel-telegram"]),

@@ -7,13 +7,12 @@ use satchel_ports::intercept;
 use super::{short_scenario::ShortScenarioKind, turn_scenario::MatrixPlatform};
 
 /// Processes are killed around these on every platform, in their first run or during recovery.
-const COMMON_VERBS: [&str; 15] = [
+const COMMON_VERBS: [&str; 14] = [
     "blobs.open",
     "blobs.put",
     "channel.fetch",
     "channel.send",
     "ledger.complete_turn",
-    "ledger.history",
     "ledger.journal_message",
     "ledger.journal_outcome",
     "ledger.next_part",
@@ -47,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 28] = [
+const EXEMPT_VERBS: [(&str, &str); 29] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -61,6 +60,7 @@ const EXEMPT_VERBS: [(&str, &str); 28] = [
     ("ledger.audit", "only operators ask"),
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
+    ("ledger.history", "a turn brings its history; only others ask"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
     ("ledger.issue_pairing_code", "only where strangers are turned away"),
     ("ledger.is_approved", "only where strangers are turned away"),

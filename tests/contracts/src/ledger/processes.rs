@@ -1,6 +1,6 @@
-//! Promises of a ledger that caches the histories of the lanes it holds.
+//! Promises of a ledger that several processes work with.
 
-use std::{num::NonZeroU64, time::Duration};
+use std::num::NonZeroU64;
 
 use satchel_domain::{Attachment, HistoryMessage};
 use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError};
@@ -12,7 +12,7 @@ use super::{
 
 /// Catches: a history that one process remembers and another has changed, or in which a file has another number than
 /// in the ledger.
-pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) {
+pub async fn history_is_the_same_in_every_process(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let said = |text: &str| vec![HistoryMessage::Note { text: text.into() }];
     let reads_the_same = async |what: &str| {
@@ -79,7 +79,7 @@ pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
 
     let part = one.turns.complete_turn(&lease, &completed_turn(second, text_parts(&["b"]))).await.unwrap().unwrap();
 
-    tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
+    fixture.clock().advance(fixture.lease());
     let channels = [lease.conversation.channel().clone()];
     let mut taken = Vec::new();
     for _ in 0..2 {

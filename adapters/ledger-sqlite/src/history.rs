@@ -1,0 +1,56 @@
+//! The history: what the model sees of a conversation's earlier turns.
+
+use rusqlite::params;
+use satchel_domain::{HistoryMessage, TurnId};
+use satchel_ports::ledger::HistoryChange;
+
+use crate::{
+    attachments::{AttachmentRef, Records},
+    database::{Database, Json, Query},
+    error::Result,
+    lanes::LaneId,
+};
+
+/// Reads the last messages since it last began anew, oldest first.
+pub(crate) fn read(db: &Database, lane: LaneId, limit: u32) -> Result<Vec<HistoryMessage>> {
+    let rows: Vec<(Json<HistoryMessage<AttachmentRef>>,)> = db.all(
+        "SELECT message FROM history \
+         WHERE lane = ?1 AND sequence > (SELECT history_after FROM lanes WHERE id = ?1) \
+         ORDER BY sequence DESC LIMIT ?2 + 0",
+        params![lane, limit],
+    )?;
+    let named = rows.iter().flat_map(|(message,)| message.0.files()).map(|file| file.id).collect();
+    let records = Records::read(db, named)?;
+    let messages = rows.into_iter().rev().map(|(message,)| message.0.try_map_files(|file| records.resolve(file)));
+    messages.collect()
+}
+
+/// Adds what a turn said, or begins anew.
+pub(crate) fn change(
+    db: &Database,
+    lane: LaneId,
+    turn: TurnId,
+    change: &HistoryChange,
+    records: &Records,
+) -> Result<()> {
+    match change {
+        HistoryChange::Append(messages) => {
+            for message in messages {
+                let message = message.clone().try_map_files(|file| records.refer(&file))?;
+                db.run(
+                    "INSERT INTO history (lane, sequence, turn, message) \
+                     SELECT ?1, COALESCE(MAX(sequence), 0) + 1, ?2, ?3 FROM history WHERE lane = ?1",
+                    params![lane, turn.0, Json(message)],
+                )?;
+            }
+        }
+        HistoryChange::Reset => {
+            db.run(
+                "UPDATE lanes SET history_after = (SELECT COALESCE(MAX(sequence), 0) FROM history WHERE lane = ?1) \
+                 WHERE id = ?1",
+                [lane],
+            )?;
+        }
+    }
+    Ok(())
+}
