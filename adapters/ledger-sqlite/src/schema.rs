@@ -12,7 +12,10 @@ use rusqlite_migration::{M, Migrations};
 
 use crate::owners::{OWNER_ONLY, Owners};
 
-/// The steps from an empty database, in order; the schema's version is their number.
+/// The schema of a new database.
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// The steps by which an older database comes to it; the schema's version is their number.
 const STEPS: &[M<'static>] = &[
     M::up(include_str!("../migrations/sqlite/0001_ledger.sql")),
     M::up(include_str!("../migrations/sqlite/0002_page.sql")),
@@ -76,14 +79,32 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path, owners: &Owners)
     let _lock = owners.lock_schema().map_err(SchemaError::Copy)?;
     let found = version(connection)?;
     if is_older(found)? {
-        tracing::info!(database = %path.display(), found, version = known, "migrating the database schema");
         if found > 0 {
-            let copy = keep_copy(connection, path, found)?;
-            tracing::info!(copy = %copy.display(), "kept a copy of the database as it was");
+            convert(connection, path, found)?;
+        } else {
+            create(connection)?;
         }
-        connection.pragma_update(None, "user_version", found)?;
-        MIGRATIONS.to_latest(connection)?;
     }
+    Ok(())
+}
+
+/// Creates the schema in an empty database.
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SCHEMA)?;
+    transaction.pragma_update(None, "user_version", newest_version())?;
+    transaction.commit()
+}
+
+/// Converts the database of an earlier version, of which a copy stays.
+fn convert(connection: &mut Connection, path: &Path, found: i64) -> Result<(), SchemaError> {
+    tracing::info!(database = %path.display(), found, version = newest_version(), "migrating the database schema");
+    let copy = keep_copy(connection, path, found)?;
+    tracing::info!(copy = %copy.display(), "kept a copy of the database as it was");
+    connection.pragma_update(None, "user_version", found)?;
+    MIGRATIONS.to_latest(connection)?;
+    // Or the pages of all tables stay in memory.
+    connection.release_memory()?;
     Ok(())
 }
 

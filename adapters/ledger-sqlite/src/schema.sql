@@ -1,0 +1,216 @@
+-- The schema as a new database has it. An older one comes to the same by the steps in `migrations`.
+--
+-- Ids are UUIDs as 16 bytes, moments are milliseconds since 1970, objects are JSON. Rows name their conversation by the
+-- number of its lane. `sequence` columns give the order of arrival; they never repeat.
+
+-- One row a conversation: who works on it, and its counters.
+CREATE TABLE lanes (
+    id            INTEGER PRIMARY KEY,
+    conversation  TEXT    NOT NULL UNIQUE,
+    channel       TEXT    NOT NULL,
+    holder        BLOB,                          -- NULL once it was released
+    token         INTEGER NOT NULL DEFAULT 0,    -- the fencing token of the last claim
+    expires_at    INTEGER NOT NULL DEFAULT 0,
+    last_number   INTEGER NOT NULL DEFAULT 0,    -- of an attachment
+    history_after INTEGER NOT NULL DEFAULT 0,    -- history up to this sequence is no longer shown
+    voice         INTEGER NOT NULL DEFAULT 0,    -- 1 where every reply is spoken too
+    agent         TEXT                           -- that somebody chose, by name
+) STRICT;
+CREATE INDEX lanes_held ON lanes (holder) WHERE holder IS NOT NULL;
+
+CREATE TABLE turns (
+    sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           BLOB    NOT NULL UNIQUE,
+    lane         INTEGER NOT NULL REFERENCES lanes (id),
+    state        TEXT    NOT NULL CHECK (state IN ('queued', 'completed', 'merged')),
+    album        TEXT,
+    ready_at     INTEGER NOT NULL,
+    crashes      INTEGER NOT NULL DEFAULT 0,
+    merged_into  BLOB    REFERENCES turns (id),
+    ending       TEXT,
+    response     TEXT,
+    completed_at INTEGER
+) STRICT;
+CREATE INDEX turns_queued ON turns (lane, sequence) WHERE state = 'queued';
+CREATE INDEX turns_lane ON turns (lane, sequence);
+
+CREATE TABLE inbox (
+    sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           BLOB    NOT NULL UNIQUE,        -- a new one when an edit replaces the message
+    lane         INTEGER NOT NULL REFERENCES lanes (id),
+    turn         BLOB    NOT NULL REFERENCES turns (id),
+    message      TEXT    NOT NULL,               -- without its conversation
+    received_at  INTEGER NOT NULL,
+    steered_into BLOB    REFERENCES turns (id),  -- journalled as injected, not yet consumed
+    consumed_by  BLOB    REFERENCES turns (id)
+) STRICT;
+CREATE INDEX inbox_turn ON inbox (turn, sequence);
+CREATE INDEX inbox_waiting ON inbox (lane, sequence) WHERE consumed_by IS NULL;
+CREATE INDEX inbox_steered ON inbox (consumed_by, sequence) WHERE consumed_by <> turn;
+
+-- What has been received, edits included: the key is stored once per channel.
+CREATE TABLE inbox_keys (
+    channel TEXT    NOT NULL,
+    key     TEXT    NOT NULL,
+    message INTEGER NOT NULL REFERENCES inbox (sequence),
+    PRIMARY KEY (channel, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attachments (
+    sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           BLOB    NOT NULL UNIQUE,
+    lane         INTEGER NOT NULL REFERENCES lanes (id),
+    number       INTEGER NOT NULL,
+    turn         BLOB    NOT NULL REFERENCES turns (id),
+    source       TEXT    NOT NULL CHECK (source IN ('user', 'tool', 'script', 'config')),
+    filename     TEXT    NOT NULL,
+    mime         TEXT    NOT NULL,
+    bytes        INTEGER NOT NULL,               -- 0 once it is forgotten
+    sha256       BLOB    NOT NULL,
+    media        TEXT    NOT NULL,               -- what its header tells, as JSON
+    description  TEXT    NOT NULL,
+    visibility   TEXT    NOT NULL CHECK (visibility IN ('deliver', 'internal')),
+    created_at   INTEGER NOT NULL,
+    person       TEXT,                           -- `channel:id` of the person whose turn it came with, if any
+    forgotten_at INTEGER,                        -- the row stays as the tombstone of its number
+    UNIQUE (lane, number)
+) STRICT;
+CREATE INDEX attachments_turn ON attachments (turn, sequence);
+CREATE INDEX attachments_sha256 ON attachments (sha256);
+CREATE INDEX attachments_kept ON attachments (lane, number) WHERE forgotten_at IS NULL;
+
+CREATE TABLE inbox_files (
+    message       INTEGER NOT NULL REFERENCES inbox (sequence),
+    position      INTEGER NOT NULL,
+    state         TEXT    NOT NULL CHECK (state IN ('waiting', 'stored', 'refused')),
+    reference     TEXT    NOT NULL,
+    attachment    BLOB    REFERENCES attachments (id),
+    refused       TEXT,
+    sha256        BLOB,                          -- of a file whose bytes were stored before the message came
+    transcription TEXT,                          -- of a voice note: its words, or why there are none
+    PRIMARY KEY (message, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX inbox_files_kept ON inbox_files (sha256) WHERE sha256 IS NOT NULL AND state = 'waiting';
+
+CREATE TABLE journal (
+    turn     BLOB    NOT NULL REFERENCES turns (id),
+    position INTEGER NOT NULL,
+    ordinal  INTEGER,                            -- of the call, where the entry is an outcome
+    entry    TEXT    NOT NULL,
+    PRIMARY KEY (turn, position)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX journal_outcomes ON journal (turn, ordinal) WHERE ordinal IS NOT NULL;
+
+-- In the order in which a turn reads it, so that no index has to be written and followed.
+CREATE TABLE history (
+    lane     INTEGER NOT NULL REFERENCES lanes (id),
+    sequence INTEGER NOT NULL,                   -- within the lane
+    turn     BLOB    NOT NULL REFERENCES turns (id),
+    message  TEXT    NOT NULL,
+    PRIMARY KEY (lane, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE parts (
+    id               BLOB    NOT NULL PRIMARY KEY,
+    lane             INTEGER NOT NULL REFERENCES lanes (id),
+    turn             BLOB    NOT NULL REFERENCES turns (id),
+    turn_sequence    INTEGER NOT NULL,           -- with the position: the order of the lane
+    position         INTEGER NOT NULL,
+    kind             TEXT    NOT NULL,
+    content          TEXT    NOT NULL,           -- 'null' for a deletion
+    target           TEXT,                       -- the message that it edits or deletes
+    state            TEXT    NOT NULL,
+    state_detail     TEXT    NOT NULL,
+    settled          INTEGER NOT NULL,
+    draft            INTEGER NOT NULL DEFAULT 0, -- 1 while its turn runs and the reply grows in it
+    reported         INTEGER NOT NULL DEFAULT 0, -- 1 once the model knows that it failed
+    attempts         INTEGER NOT NULL,
+    first_attempt_at INTEGER,
+    streamed         INTEGER NOT NULL DEFAULT 0, -- 1 where the message may show a part of it only
+    searched         INTEGER NOT NULL DEFAULT 0, -- 1 once an attempt was found not to have arrived
+    labelled         INTEGER NOT NULL,
+    labelled_sends   INTEGER NOT NULL DEFAULT 0,
+    reply_to         TEXT,
+    last_message     TEXT,                       -- the last message that it was sent as
+    voice_sha256     BLOB,                       -- the bytes that its prepare step made
+    call             INTEGER,                    -- the ordinal of the call that it asks about, where it is a question
+    unanswered       TEXT,                       -- what takes a question's place when its call ends without an answer
+    closing          TEXT,                       -- what takes its place; NULL while it waits for the answer
+    created_at       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX parts_lane ON parts (lane, turn_sequence, position);
+CREATE INDEX parts_turn ON parts (turn, position);
+CREATE INDEX parts_unsettled ON parts (lane, turn_sequence, position) WHERE settled = 0;
+CREATE INDEX parts_unreported ON parts (lane, turn_sequence, position) WHERE state = 'failed' AND reported = 0;
+CREATE INDEX parts_sent ON parts (lane, turn_sequence, position) WHERE last_message IS NOT NULL;
+CREATE INDEX parts_voice ON parts (voice_sha256) WHERE voice_sha256 IS NOT NULL;
+
+-- Who changed which file of a workspace, and how it ended.
+CREATE TABLE audit (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    at       INTEGER NOT NULL,
+    lane     INTEGER NOT NULL REFERENCES lanes (id),
+    turn     BLOB    NOT NULL REFERENCES turns (id),
+    change   TEXT    NOT NULL
+) STRICT;
+CREATE INDEX audit_lane ON audit (lane, sequence);
+CREATE INDEX audit_at ON audit (at);
+
+-- Sums, so that a quota is checked without counting files.
+CREATE TABLE usage (
+    scope           TEXT    NOT NULL CHECK (scope IN ('conversation', 'person')),
+    name            TEXT    NOT NULL,            -- the conversation, or `channel:id` of the person
+    files           INTEGER NOT NULL DEFAULT 0,
+    bytes           INTEGER NOT NULL DEFAULT 0,  -- of the files
+    workspace_bytes INTEGER NOT NULL DEFAULT 0,  -- with what is set aside for writes that run
+    PRIMARY KEY (scope, name)
+) STRICT, WITHOUT ROWID;
+
+-- How far each channel's stream has been taken in, where the platform doesn't remember it for us.
+CREATE TABLE bookmarks (
+    channel  TEXT PRIMARY KEY,
+    bookmark TEXT NOT NULL  -- JSON, in the words of the channel's adapter
+) STRICT;
+
+-- What a channel's adapter could not read.
+CREATE TABLE undecodable_updates (
+    sequence    INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel     TEXT    NOT NULL,
+    key         TEXT    NOT NULL,
+    raw         TEXT    NOT NULL,                -- as the platform sent it
+    reason      TEXT    NOT NULL,
+    received_at INTEGER NOT NULL,
+    UNIQUE (channel, key)
+) STRICT;
+
+-- Who was approved by a code.
+CREATE TABLE paired_people (
+    channel     TEXT    NOT NULL,
+    id          TEXT    NOT NULL,                -- the channel's own of the person
+    person      TEXT    NOT NULL,
+    approved_at INTEGER NOT NULL,
+    approved_by TEXT    NOT NULL,
+    PRIMARY KEY (channel, id)
+) STRICT, WITHOUT ROWID;
+
+-- Codes, in the order in which they were asked for, kept beyond their end for a while, so that one that comes late is told
+-- so.
+CREATE TABLE pairings (
+    sequence     INTEGER PRIMARY KEY,
+    code         TEXT    NOT NULL UNIQUE,
+    channel      TEXT    NOT NULL,
+    id           TEXT    NOT NULL,               -- of the person
+    person       TEXT    NOT NULL,
+    conversation TEXT    NOT NULL,               -- where they asked; a lane only once they are answered
+    state        TEXT    NOT NULL CHECK (state IN ('open', 'approved', 'refused')),
+    issued_at    INTEGER NOT NULL,
+    expires_at   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX pairings_person ON pairings (channel, id);
+
+-- Wrong codes, counted by who sent them.
+CREATE TABLE wrong_codes (
+    sender     TEXT    NOT NULL PRIMARY KEY,
+    attempts   INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL                  -- when they are forgotten
+) STRICT, WITHOUT ROWID;
