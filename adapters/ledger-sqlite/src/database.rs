@@ -68,6 +68,8 @@ pub(crate) fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<C
 }
 
 /// Statements, each of which a connection prepares once.
+///
+/// A bound limit is written `LIMIT ?1 + 0`: SQLite plans a statement anew whenever a bare one is bound.
 pub(crate) trait Query {
     /// Runs a statement, and returns how many rows it changed.
     fn run(&self, sql: &str, parameters: impl Params) -> Result<usize>;

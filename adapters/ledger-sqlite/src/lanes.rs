@@ -130,7 +130,7 @@ pub(crate) fn find_candidates(db: &Database, channels: &[ChannelName]) -> Result
          WHERE lanes.channel IN (SELECT value FROM json_each(?2)) \
            AND (holder IS NULL OR expires_at <= ?1 OR hex(holder) IN (SELECT value FROM json_each(?3))) \
            AND (?5 IS NULL OR lanes.conversation = ?5) \
-         GROUP BY lanes.id ORDER BY MIN(work.since) LIMIT ?4",
+         GROUP BY lanes.id ORDER BY MIN(work.since) LIMIT ?4 + 0",
         params![
             db.now().0,
             Json(channels),

@@ -21,7 +21,7 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
 }
 
 /// The directory of the locks.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Owners {
     directory: PathBuf,
 }

@@ -51,7 +51,7 @@ impl Readers {
             drop(permit);
             Ok(read)
         });
-        read.await.unwrap_or(Err(Error::Panicked))
+        read.await.unwrap_or_else(|error| Err(if error.is_panic() { Error::Panicked } else { Error::Stopped }))
     }
 }
 

@@ -80,7 +80,7 @@ fn received(db: &Database, chat: &ChatBounds) -> Result<Vec<(String, String, i64
          WHERE sequence > (SELECT COALESCE(MAX(sequence), 0) FROM inbox) - ?3 \
          AND conversation > ?1 AND conversation < ?2 AND json_extract(inbox.message, '$.message') IS NOT NULL \
          AND json_extract(inbox.message, '$.pressed') IS NULL \
-         ORDER BY sequence DESC LIMIT ?4",
+         ORDER BY sequence DESC LIMIT ?4 + 0",
         params![chat.channel.0, chat.channel.1, MAX_ROWS, MAX_MESSAGES],
     )
 }
@@ -94,7 +94,7 @@ fn sent(db: &Database, chat: &ChatBounds) -> Result<Vec<SentRow>> {
         "SELECT conversation, state_detail, target FROM parts NOT INDEXED CROSS JOIN lanes ON lanes.id = parts.lane \
          WHERE parts.rowid > (SELECT COALESCE(MAX(rowid), 0) FROM parts) - ?3 \
          AND conversation > ?1 AND conversation < ?2 AND (last_message IS NOT NULL OR target IS NOT NULL) \
-         ORDER BY parts.rowid DESC LIMIT ?4",
+         ORDER BY parts.rowid DESC LIMIT ?4 + 0",
         params![chat.channel.0, chat.channel.1, MAX_ROWS, MAX_MESSAGES],
     )
 }

@@ -30,7 +30,7 @@ fn find_used(db: &Database, conversation: &ConversationId) -> Result<Option<Lane
     Ok(Some(lane).filter(|_| has_turns))
 }
 
-/// Gives the lane its new name. The old name stays, with an empty lane of its own. The tokens of both are higher than any
+/// Gives the lane its new name. The old name stays, with an empty lane of its own and the same settings. The tokens of both are higher than any
 /// that was handed out under either name, so that nobody's lease can ever be good again; numbers of files go on.
 fn swap_names(db: &Database, lane: LaneId, from: &ConversationId, to: &ConversationId) -> Result<()> {
     let names = [from.to_string(), to.to_string()];
@@ -44,8 +44,9 @@ fn swap_names(db: &Database, lane: LaneId, from: &ConversationId, to: &Conversat
         params![lane, to.to_string(), to.channel().as_str(), token, last_number],
     )?;
     db.run(
-        "INSERT INTO lanes (conversation, channel, token, last_number) VALUES (?1, ?2, ?3, ?4)",
-        params![from.to_string(), from.channel().as_str(), token, last_number],
+        "INSERT INTO lanes (conversation, channel, token, last_number, voice, agent) \
+         SELECT ?2, ?3, token, last_number, voice, agent FROM lanes WHERE id = ?1",
+        params![lane, from.to_string(), from.channel().as_str()],
     )?;
     Ok(())
 }

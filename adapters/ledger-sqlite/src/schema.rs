@@ -170,17 +170,18 @@ pub(crate) fn newest_version() -> i64 {
 
 /// The schema's version in the database; 0 when it is new.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    let is_counted_in_table: bool = connection.query_row(
+    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let has_table_of_steps: bool = connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')",
         [],
         |row| row.get(0),
     )?;
-    // Up to version 13 there is a table of the steps that were taken.
-    let sql = match is_counted_in_table {
-        true => "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations",
-        false => "PRAGMA user_version",
-    };
-    connection.query_row(sql, [], |row| row.get(0))
+    // Up to version 13 the steps stand in a table. A Satchel of that time creates it, empty, also in a database of a later
+    // version, which it refuses then.
+    if version > 0 || !has_table_of_steps {
+        return Ok(version);
+    }
+    connection.query_row("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations", [], |row| row.get(0))
 }
 
 #[cfg(test)]

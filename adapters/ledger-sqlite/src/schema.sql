@@ -39,7 +39,7 @@ CREATE TABLE inbox (
     id           BLOB    NOT NULL UNIQUE,        -- a new one when an edit replaces the message
     lane         INTEGER NOT NULL REFERENCES lanes (id),
     turn         BLOB    NOT NULL REFERENCES turns (id),
-    message      TEXT    NOT NULL,               -- without its conversation
+    message      TEXT    NOT NULL,               -- its conversation is that of the lane, whatever it says
     received_at  INTEGER NOT NULL,
     steered_into BLOB    REFERENCES turns (id),  -- journalled as injected, not yet consumed
     consumed_by  BLOB    REFERENCES turns (id)

@@ -29,26 +29,46 @@ pub(crate) struct ReadTurn {
     pub(crate) is_album: bool,
 }
 
+/// A lane's oldest incomplete turn, before its details are read.
+struct OldestTurn {
+    id: Uuid,
+    sequence: i64,
+    is_album: bool,
+    ready_at: Timestamp,
+    crashes: i64,
+}
+
 /// Reads the lane's oldest incomplete turn.
 pub(crate) fn next_turn(db: &Database, lease: &Lease) -> Result<Option<ReadTurn>> {
     let lane = lanes::require(db, lease)?;
-    oldest_turn(db, &lane)
+    let oldest = find_oldest(db, lane.id)?;
+    oldest.map(|oldest| read_details(db, &lane, oldest)).transpose()
 }
 
 /// Reads what the claim of a lane hands over: its oldest incomplete turn, unless that is not ready.
 pub(crate) fn claimed_turn(db: &Database, lane: &Lane, now: Timestamp) -> Result<Option<Box<QueuedTurn>>> {
-    let turn = oldest_turn(db, lane)?.map(|read| read.turn);
     // Until it is ready, messages may join it.
-    Ok(turn.filter(|turn| turn.ready_at <= now).map(Box::new))
+    let oldest = find_oldest(db, lane.id)?.filter(|oldest| oldest.ready_at <= now);
+    oldest.map(|oldest| Ok(Box::new(read_details(db, lane, oldest)?.turn))).transpose()
 }
 
-fn oldest_turn(db: &Database, lane: &Lane) -> Result<Option<ReadTurn>> {
-    let oldest: Option<(i64, Uuid, bool, i64, i64)> = db.first(
-        "SELECT sequence, id, album IS NOT NULL, ready_at, crashes FROM turns \
+fn find_oldest(db: &Database, lane: LaneId) -> Result<Option<OldestTurn>> {
+    let oldest: Option<(Uuid, i64, bool, i64, i64)> = db.first(
+        "SELECT id, sequence, album IS NOT NULL, ready_at, crashes FROM turns \
          WHERE lane = ?1 AND state = 'queued' ORDER BY sequence LIMIT 1",
-        [lane.id],
+        [lane],
     )?;
-    let Some((sequence, id, is_album, ready_at, crashes)) = oldest else { return Ok(None) };
+    Ok(oldest.map(|(id, sequence, is_album, ready_at, crashes)| OldestTurn {
+        id,
+        sequence,
+        is_album,
+        ready_at: Timestamp(ready_at),
+        crashes,
+    }))
+}
+
+fn read_details(db: &Database, lane: &Lane, oldest: OldestTurn) -> Result<ReadTurn> {
+    let OldestTurn { id, sequence, is_album, ready_at, crashes } = oldest;
     let messages: Vec<MessageRow> = db.all(
         select_messages!(
             "WHERE inbox.turn = ?1 AND inbox.consumed_by IS NULL ORDER BY inbox.sequence, inbox_files.position"
@@ -69,7 +89,7 @@ fn oldest_turn(db: &Database, lane: &Lane) -> Result<Option<ReadTurn>> {
     let turn = QueuedTurn {
         id: TurnId(id),
         messages: rows::messages(messages, &records)?,
-        ready_at: Timestamp(ready_at),
+        ready_at,
         has_followers: has_followers(db, lane.id, id)?,
         journal: journal.collect::<Result<_>>()?,
         draft: draft.map(|row| row.into_part(&records)).transpose()?,
@@ -79,7 +99,7 @@ fn oldest_turn(db: &Database, lane: &Lane) -> Result<Option<ReadTurn>> {
         agent: lane.agent.clone(),
         history: history::read(db, lane.id, db.settings().max_history_messages)?.into(),
     };
-    Ok(Some(ReadTurn { turn, is_album }))
+    Ok(ReadTurn { turn, is_album })
 }
 
 /// Reads the parts before a turn that failed and of which the model doesn't know yet.

@@ -37,7 +37,7 @@ CREATE TABLE new_inbox (
     id           BLOB    NOT NULL UNIQUE,        -- a new one when an edit replaces the message
     lane         INTEGER NOT NULL REFERENCES new_lanes (id),
     turn         BLOB    NOT NULL REFERENCES new_turns (id),
-    message      TEXT    NOT NULL,               -- without its conversation
+    message      TEXT    NOT NULL,               -- its conversation is that of the lane, whatever it says
     received_at  INTEGER NOT NULL,
     steered_into BLOB    REFERENCES new_turns (id),  -- journalled as injected, not yet consumed
     consumed_by  BLOB    REFERENCES new_turns (id)
@@ -176,6 +176,9 @@ SELECT sequence, at, new_lanes.id, turn, change FROM audit JOIN new_lanes USING 
 DELETE FROM sqlite_sequence WHERE name LIKE 'new!_%' ESCAPE '!';
 INSERT INTO sqlite_sequence (name, seq)
 SELECT 'new_' || name, seq FROM sqlite_sequence WHERE name IN ('turns', 'inbox', 'attachments', 'audit');
+
+-- A table is emptied row by row, each of which is looked for in `merged_into`.
+CREATE INDEX old_turns_merged ON turns (merged_into) WHERE merged_into IS NOT NULL;
 
 DROP TABLE audit;
 DROP TABLE parts;

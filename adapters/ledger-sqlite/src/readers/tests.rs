@@ -85,3 +85,18 @@ async fn query_sees_one_state_of_the_database() {
     let after: i64 = readers.run(|db| db.value("SELECT COUNT(*) FROM names", [])).await.unwrap();
     assert_eq!(after, 1);
 }
+
+#[tokio::test]
+async fn abandoned_query_returns_its_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let readers = readers(&directory, 1);
+    let (release, released) = mpsc::channel::<()>();
+    {
+        let abandoned = readers.run(move |_| Ok(released.recv().is_err()));
+        tokio::pin!(abandoned);
+        assert!(futures::poll!(abandoned).is_pending());
+    }
+    drop(release);
+    let one: i64 = readers.run(|db| db.value("SELECT 1", [])).await.unwrap();
+    assert_eq!((one, idle(&readers)), (1, 1));
+}

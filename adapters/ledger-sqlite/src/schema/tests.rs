@@ -224,8 +224,12 @@ async fn killed_conversion_loses_nothing() {
     let many = "WITH RECURSIVE counted (n) AS (VALUES (100) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
          INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes)
          SELECT randomblob(16), conversation, counted.n, turn, sha256, record, bytes FROM attachments, counted
-         WHERE number = 1";
-    connection.execute(many, []).unwrap();
+         WHERE number = 1;
+         WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
+         INSERT INTO turns (id, conversation, state, ready_at) SELECT randomblob(16), 'console:main', 'completed', 0
+         FROM counted;";
+    connection.execute_batch(many).unwrap();
+    let turns = count(&connection, "turns");
     drop(connection);
     let copies = || list_copies(directory.path(), "satchel.db").unwrap();
     let mut unconverted = 0;
@@ -248,7 +252,7 @@ async fn killed_conversion_loses_nothing() {
         assert_eq!(sound, "ok");
         let found_version = version(&found).unwrap();
         assert!((BEFORE_DRAFTS..=newest_version()).contains(&found_version), "{found_version}");
-        assert_eq!(count(&found, "attachments"), 29_904);
+        assert_eq!((count(&found, "attachments"), count(&found, "turns")), (29_904, turns));
         drop(found);
         for copy in copies() {
             assert_eq!(count(&connect(&copy), "attachments"), 29_904);
@@ -287,9 +291,8 @@ async fn previous_database_is_copied_before_migration() {
     assert_eq!(list_copies(fresh.path(), "satchel.db").unwrap(), [] as [PathBuf; 0], "a new one has nothing to keep");
 }
 
-/// A Satchel of before must not take a database that it doesn't know for one of its own.
 #[tokio::test]
-async fn converted_database_is_whole_and_counts_its_steps_itself() {
+async fn converted_database_equals_new_one() {
     let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
     drop(open(directory.path()).await);
     let converted = connect(&directory.path().join("satchel.db"));
@@ -310,4 +313,21 @@ async fn converted_database_is_whole_and_counts_its_steps_itself() {
     let next: i64 =
         converted.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'turns'", [], |row| row.get(0)).unwrap();
     assert_eq!(next, count(&converted, "turns"), "sequences go on where they were");
+}
+
+/// As a Satchel of before leaves it, which was started once more and has refused the database, or was killed in its first
+/// start.
+#[tokio::test]
+async fn empty_table_of_steps_is_ignored() {
+    for directory in [older_directory(BEFORE_DRAFTS, REAL_ROWS), tempfile::tempdir().unwrap()] {
+        let path = directory.path().join("satchel.db");
+        if path.exists() {
+            drop(open(directory.path()).await);
+        }
+        connect(&path).execute_batch(TABLE_OF_STEPS).unwrap();
+        for _ in 0..2 {
+            drop(open(directory.path()).await);
+        }
+        assert_eq!(version(&connect(&path)).unwrap(), newest_version());
+    }
 }

@@ -1,4 +1,4 @@
-use std::sync::mpsc;
+use std::{sync::mpsc, time::Duration};
 
 use rusqlite::Connection;
 use satchel_local::{SystemClock, UuidV7};
@@ -83,8 +83,29 @@ async fn panicking_verb_leaves_writer_usable() {
     };
     let failed = writer.run("inserting", panicking).await;
     assert!(matches!(failed, Err(LedgerError::Store { .. })), "{failed:?}");
+    let release = block(&writer).await;
+    let (first, failed, last, ()) = tokio::join!(
+        writer.run("inserting", |db| insert(db, "first")),
+        writer.run("inserting", panicking),
+        writer.run("inserting", |db| insert(db, "last")),
+        async { drop(release) },
+    );
+    assert!(first.is_ok() && failed.is_err() && last.is_ok());
+    assert_eq!(names(&writer).await, ["first", "last"]);
+}
+
+#[tokio::test]
+async fn foreign_lock_is_awaited_once_and_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = writer(&directory);
+    writer.run("hurrying", |db| Ok(db.busy_timeout(Duration::from_millis(20))?)).await.unwrap();
+    let other = Connection::open(directory.path().join("some.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let failed = writer.run("inserting", |db| insert(db, "refused")).await;
+    assert!(matches!(failed, Err(LedgerError::Store { .. })), "{failed:?}");
+    other.execute_batch("ROLLBACK").unwrap();
     writer.run("inserting", |db| insert(db, "next")).await.unwrap();
-    assert_eq!(names(&writer).await, ["next"]);
+    assert_eq!((names(&writer).await, writer.commits()), (vec!["next".to_owned()], 1));
 }
 
 /// As SQLite does where there is no room.

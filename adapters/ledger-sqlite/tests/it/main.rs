@@ -4,6 +4,7 @@
 
 mod full;
 mod group_commit;
+mod history;
 mod opening;
 mod serving;
 mod stored_files;

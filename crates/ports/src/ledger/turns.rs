@@ -21,6 +21,7 @@ use crate::FileChange;
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
 /// - `next_turn` returns the transcriptions that `record_transcription` stored, and the settings that the
 ///   conversation's last completed turns have left.
+/// - A turn brings what [`Archive::history`](super::Archive::history) returns at that moment, up to the ledger's limit.
 /// - `store_file`, `journal_outcome` and `register_files` alone number files; a stored file keeps its number. Whoever
 ///   names a file of another conversation, or none that is stored, gets [`LedgerError::Unknown`].
 /// - A file of an outcome, a response, a message or a part is read with the name, the type, the description and the

@@ -48,6 +48,9 @@ pub async fn history_is_the_same_in_every_process(fixture: &impl LedgerFixture) 
     ] {
         let (lease, turn) = receive(ledger, &message(key, "")).await;
         reads_the_same(&format!("claimed for {key}")).await;
+        let brought = ledger.turns.next_turn(&lease).await.unwrap().unwrap().history;
+        let stored = two.archive.history(&lease.conversation, 10).await.unwrap();
+        assert_eq!(brought.as_ref(), stored, "with the turn of {key}");
         complete_and_settle(ledger, &lease, turn, change).await;
         reads_the_same(&format!("given back after {key}")).await;
     }
