@@ -1,7 +1,7 @@
 //! The gateway: where it is, and the connection over which Discord delivers events, opened over and over.
 //!
 //! serenity's client is not used: events that it can't decode vanish, the next process can't resume its session, and it
-//! wakes twice a second (ADR 0012). Its vocabulary is.
+//! wakes twice a second (ADR 0027). Its vocabulary is.
 
 mod protocol;
 

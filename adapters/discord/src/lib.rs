@@ -2,7 +2,7 @@
 //!
 //! [`DiscordChannel`] sends messages and fetches people's files. Messages are composed with serenity's builders; the
 //! HTTP client is our own (`rest`), because a failed call must show whether the message may have arrived, and
-//! serenity's client doesn't report that (ADR 0012).
+//! serenity's client doesn't report that (ADR 0027).
 
 mod channel;
 mod fetch;

@@ -2,7 +2,7 @@
 //! request may have arrived.
 //!
 //! serenity's own client is not used. It brings another HTTP and TLS stack, doesn't report whether a message may have
-//! arrived, and with its rate limiter on calls discord.com despite a configured server (ADR 0012).
+//! arrived, and with its rate limiter on calls discord.com despite a configured server (ADR 0027).
 
 mod rate_limiter;
 mod request;

@@ -12,7 +12,7 @@ use crate::{
 /// Reads a channel's checkpoint.
 pub(crate) fn load(db: &Database, channel: &ChannelName) -> Result<Option<Value>> {
     let stored: Option<(Json<Value>,)> =
-        db.first("SELECT bookmark FROM bookmarks WHERE channel = ?1", [channel.as_str()])?;
+        db.find("SELECT bookmark FROM bookmarks WHERE channel = ?1", [channel.as_str()])?;
     Ok(stored.map(|(Json(checkpoint),)| checkpoint))
 }
 

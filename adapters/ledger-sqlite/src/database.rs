@@ -78,7 +78,7 @@ pub(crate) trait Query {
     fn value<T: FromSql>(&self, sql: &str, parameters: impl Params) -> Result<T>;
 
     /// Reads the first row, if there is one.
-    fn first<T>(&self, sql: &str, parameters: impl Params) -> Result<Option<T>>
+    fn find<T>(&self, sql: &str, parameters: impl Params) -> Result<Option<T>>
     where
         T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>;
 
@@ -97,7 +97,7 @@ impl Query for Connection {
         Ok(self.prepare_cached(sql)?.query_row(parameters, |row| row.get(0))?)
     }
 
-    fn first<T>(&self, sql: &str, parameters: impl Params) -> Result<Option<T>>
+    fn find<T>(&self, sql: &str, parameters: impl Params) -> Result<Option<T>>
     where
         T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>,
     {

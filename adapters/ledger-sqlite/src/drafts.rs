@@ -36,5 +36,5 @@ pub(crate) fn open(db: &Database, lease: &Lease, turn: TurnId, reply_to: Option<
 
 /// Finds the draft of a turn.
 pub(crate) fn find_row(db: &Database, turn: TurnId) -> Result<Option<PartRow>> {
-    db.first(select_part!("WHERE turn = ?1 AND draft = 1 AND settled = 0"), [turn.0])
+    db.find(select_part!("WHERE turn = ?1 AND draft = 1 AND settled = 0"), [turn.0])
 }

@@ -43,7 +43,7 @@ impl TryFrom<&Row<'_>> for FileRow {
 pub(crate) fn forget_file(db: &Database, forget: &ForgetRequest) -> Result<ForgetOutcome> {
     let ForgetRequest { conversation, number, restricted_to } = forget;
     let Some(lane) = lanes::find_id(db, conversation)? else { return Ok(ForgetOutcome::NotFound) };
-    let row: Option<FileRow> = db.first(
+    let row: Option<FileRow> = db.find(
         select_attachment!(", turn, person, forgotten_at"; "WHERE lane = ?1 AND number = ?2"),
         params![lane, rows::signed(*number)],
     )?;
@@ -100,7 +100,7 @@ struct Copies<'a> {
 
 /// Reads the words of a voice note.
 fn read_transcription(db: &Database, file: &Attachment) -> Result<Option<String>> {
-    let transcription: Option<(Json<Transcription>,)> = db.first(
+    let transcription: Option<(Json<Transcription>,)> = db.find(
         "SELECT inbox_files.transcription FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
          JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
          WHERE attachments.id = ?1 AND inbox_files.transcription IS NOT NULL",

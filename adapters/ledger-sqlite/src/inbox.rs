@@ -24,7 +24,7 @@ impl StoredMessage {
     fn find(db: &Database, lease: &Lease, message: InboxId) -> Result<Self> {
         let lane = lanes::require(db, lease)?.id;
         let found: Option<(i64, Uuid)> =
-            db.first("SELECT sequence, turn FROM inbox WHERE id = ?1 AND lane = ?2", params![message.0, lane])?;
+            db.find("SELECT sequence, turn FROM inbox WHERE id = ?1 AND lane = ?2", params![message.0, lane])?;
         let (sequence, turn) = found.ok_or_else(|| Error::unknown(format!("message {message}")))?;
         Ok(Self { lane, sequence, turn: TurnId(turn) })
     }

@@ -92,7 +92,7 @@ pub(crate) fn journal_outcome(
 
 /// Records files that a running call of a turn has made, and returns them with their numbers.
 pub(crate) fn register_files(db: &Database, turn: TurnId, files: &[NewAttachment]) -> Result<Vec<Attachment>> {
-    let found: Option<(LaneId, String)> = db.first(
+    let found: Option<(LaneId, String)> = db.find(
         "SELECT lanes.id, lanes.conversation FROM turns JOIN lanes ON lanes.id = turns.lane \
          WHERE turns.id = ?1 AND state = 'queued'",
         [turn.0],

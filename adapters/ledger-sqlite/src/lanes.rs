@@ -48,7 +48,7 @@ impl TryFrom<&Row<'_>> for Lane {
 
 /// Finds the lane of a conversation; there is none before its first message.
 pub(crate) fn find(db: &Database, conversation: &ConversationId) -> Result<Option<Lane>> {
-    db.first(
+    db.find(
         "SELECT id, holder, token, expires_at, voice, agent FROM lanes WHERE conversation = ?1",
         [conversation.to_string()],
     )

@@ -102,7 +102,7 @@ pub(crate) fn next(db: &Database, lease: &Lease) -> Result<Option<Part>> {
 /// Reads the lane's next part that is to be delivered: the one under way, or the oldest. A question that is closed stands
 /// before a later turn's part that was started meanwhile.
 pub(crate) fn first_unsettled(db: &Database, lane: LaneId) -> Result<Option<Part>> {
-    let row = db.first(
+    let row = db.find(
         select_part!(
             "WHERE lane = ?1 AND settled = 0 AND draft = 0 AND state <> 'open' \
              ORDER BY state = 'pending', turn_sequence, position LIMIT 1"
@@ -114,7 +114,7 @@ pub(crate) fn first_unsettled(db: &Database, lane: LaneId) -> Result<Option<Part
 
 /// Reads an unsettled part of a lane.
 pub(crate) fn require_unsettled(db: &Database, lane: LaneId, part: PartId) -> Result<PartRow> {
-    let row: Option<PartRow> = db.first(select_part!("WHERE parts.id = ?1 AND lane = ?2"), params![part.0, lane])?;
+    let row: Option<PartRow> = db.find(select_part!("WHERE parts.id = ?1 AND lane = ?2"), params![part.0, lane])?;
     match row {
         None => Err(Error::unknown(format!("part {part}"))),
         Some(row) if row.settled => Err(Error::AlreadySettled(part)),
@@ -140,7 +140,7 @@ pub(crate) fn save(db: &Database, lease: &Lease, part: &Part) -> Result<()> {
 
 /// Gives up an unsettled part that is not being sent.
 pub(crate) fn discard(db: &Database, part: PartId) -> Result<()> {
-    let row: Option<PartRow> = db.first(select_part!("WHERE parts.id = ?1"), [part.0])?;
+    let row: Option<PartRow> = db.find(select_part!("WHERE parts.id = ?1"), [part.0])?;
     let row = match row {
         None => return Err(Error::unknown(format!("part {part}"))),
         Some(row) if row.settled => return Err(Error::AlreadySettled(part)),

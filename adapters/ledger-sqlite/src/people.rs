@@ -84,7 +84,7 @@ pub(crate) fn find_answer(
 ) -> Result<Option<Option<Pairing>>> {
     let now = db.now();
     let channel = stranger.conversation.channel().as_str();
-    let found: Option<PairingRow> = db.first(
+    let found: Option<PairingRow> = db.find(
         "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
          WHERE channel = ?1 AND id = ?2 \
            AND (state = 'open' AND expires_at > ?3 OR state = 'refused' AND issued_at > ?4) \
@@ -203,7 +203,7 @@ fn find(db: &Database, decision: &PairingDecision) -> Result<Option<PairingRow>>
 
 /// Reads how many wrong codes somebody sent not long ago.
 fn failed_attempts(db: &Database, sender: &str, now: Timestamp) -> Result<FailedAttempts> {
-    let row: Option<(i64, i64)> = db.first(
+    let row: Option<(i64, i64)> = db.find(
         "SELECT attempts, expires_at FROM wrong_codes WHERE sender = ?1 AND expires_at > ?2",
         params![sender, now.0],
     )?;

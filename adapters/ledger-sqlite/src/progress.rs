@@ -40,6 +40,6 @@ impl TurnProgress {
 /// Finds the place of an incomplete turn in its lane.
 pub(crate) fn require_incomplete(db: &Database, lane: LaneId, turn: TurnId) -> Result<i64> {
     let found: Option<(i64,)> =
-        db.first("SELECT sequence FROM turns WHERE id = ?1 AND lane = ?2 AND state = 'queued'", params![turn.0, lane])?;
+        db.find("SELECT sequence FROM turns WHERE id = ?1 AND lane = ?2 AND state = 'queued'", params![turn.0, lane])?;
     found.map(|(sequence,)| sequence).ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))
 }

@@ -26,10 +26,10 @@ pub(crate) fn attachment(
     let lane = lanes::find_id(db, conversation)?;
     let found: Option<AttachmentRow> = match key {
         AttachmentKey::Id(id) => {
-            db.first(select_attachment!("WHERE lane = ?1 AND attachments.id = ?2"), params![lane, id.0])?
+            db.find(select_attachment!("WHERE lane = ?1 AND attachments.id = ?2"), params![lane, id.0])?
         }
         AttachmentKey::Number(number) => {
-            db.first(select_attachment!("WHERE lane = ?1 AND number = ?2"), params![lane, rows::signed(number)])?
+            db.find(select_attachment!("WHERE lane = ?1 AND number = ?2"), params![lane, rows::signed(number)])?
         }
     };
     found.map(AttachmentRow::into_attachment).transpose()
@@ -117,9 +117,9 @@ pub(crate) fn outbox(db: &Database, query: &OutboxQuery) -> Result<Vec<Part>> {
 /// sent before the other, whatever their positions.
 pub(crate) fn last_sent_before(db: &Database, part: PartId) -> Result<Option<MessageRef>> {
     let place: Option<(i64, i64, i64)> =
-        db.first("SELECT lane, turn_sequence, position FROM parts WHERE id = ?1", [part.0])?;
+        db.find("SELECT lane, turn_sequence, position FROM parts WHERE id = ?1", [part.0])?;
     let (lane, turn_sequence, position) = place.ok_or_else(|| Error::unknown(format!("part {part}")))?;
-    let message: Option<(String,)> = db.first(
+    let message: Option<(String,)> = db.find(
         "SELECT last_message FROM parts WHERE lane = ?1 AND last_message IS NOT NULL AND call IS NULL AND draft = 0 \
          AND (turn_sequence, position) < (?2, ?3) ORDER BY turn_sequence DESC, position DESC LIMIT 1",
         [lane, turn_sequence, position],

@@ -30,7 +30,7 @@ pub(crate) fn open(db: &Database, lease: &Lease, new: NewQuestion) -> Result<Par
 
 /// The question that was asked about a call, which may be closed by now; `None` if it certainly never arrived.
 fn find(db: &Database, call: CallId) -> Result<Option<Part>> {
-    let row = db.first(
+    let row = db.find(
         select_part!(
             "WHERE turn = ?1 AND call = ?2 AND (settled = 0 OR closing IS NOT NULL OR (state = 'failed' \
                  AND json_extract(state_detail, '$.reason.why') = 'may_have_arrived')) ORDER BY position DESC LIMIT 1"

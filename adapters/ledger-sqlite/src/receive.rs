@@ -29,7 +29,7 @@ pub(crate) fn receive(db: &Database, message: &InboundMessage, claim: ClaimMode)
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
     let is_own = lane.state.holder == Some(db.process.holder);
     let is_free = !is_own && lanes::is_free(db, &lane, now);
-    let waiting = Waiting::read(db, lane.id)?;
+    let work = LaneWork::read(db, lane.id)?;
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
         ClaimMode::IfFree if is_free => Some(lanes::claim(db, &message.conversation, &lane, now)?),
@@ -43,18 +43,18 @@ pub(crate) fn receive(db: &Database, message: &InboundMessage, claim: ClaimMode)
     let Some(lease) = lease else { return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None }) };
     let handed_over = match stored {
         // Nothing else is known of the turn than its message, so nothing has to be read.
-        Some(stored) if !waiting.has_turns && !waiting.has_unreported => Some(Box::new(new_turn(db, &lane, stored)?)),
+        Some(stored) if !work.has_turns && !work.has_unreported => Some(Box::new(new_turn(db, &lane, stored)?)),
         // An item of a new album: others may still join it.
-        _ if !waiting.has_turns && message.album.is_some() => None,
+        _ if !work.has_turns && message.album.is_some() => None,
         _ => turns::claimed_turn(db, &lane, now)?,
     };
-    let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: waiting.has_unsettled };
+    let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: work.has_unsettled };
     Ok(ReceiveOutcome { turn, duplicate: false, claimed: Some(claimed) })
 }
 
 /// Finds the turn of a message that is known already.
 fn find_turn(db: &Database, message: &InboundMessage) -> Result<Option<TurnId>> {
-    let turn: Option<(Uuid,)> = db.first(
+    let turn: Option<(Uuid,)> = db.find(
         "SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
          WHERE inbox_keys.channel = ?1 AND inbox_keys.key = ?2",
         [message.conversation.channel().as_str(), message.key.as_str()],
@@ -80,7 +80,7 @@ fn new_turn(db: &Database, lane: &Lane, message: QueuedMessage) -> Result<Queued
 }
 
 /// What a conversation has to do when a message comes.
-struct Waiting {
+struct LaneWork {
     has_unsettled: bool,
     /// Whether a turn waits or runs.
     has_turns: bool,
@@ -88,9 +88,9 @@ struct Waiting {
     has_unreported: bool,
 }
 
-impl Waiting {
+impl LaneWork {
     fn read(db: &Database, lane: LaneId) -> Result<Self> {
-        let exists: Option<(bool, bool, bool)> = db.first(
+        let exists: Option<(bool, bool, bool)> = db.find(
             "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0), \
                  EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued'), \
                  EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND state = 'failed' AND reported = 0 AND call IS NULL \
@@ -126,7 +126,7 @@ impl Arrival<'_> {
     /// words can't consume the new ones with them.
     fn replace_original(&self) -> Result<Option<TurnId>> {
         let Some(original) = &self.message.edit_of else { return Ok(None) };
-        let found: Option<(i64, Uuid)> = self.db.first(
+        let found: Option<(i64, Uuid)> = self.db.find(
             "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
              WHERE inbox_keys.channel = ?1 AND inbox_keys.key = ?2 \
                AND inbox.consumed_by IS NULL AND inbox.steered_into IS NULL",
@@ -196,7 +196,7 @@ impl Arrival<'_> {
     /// The queued turn of the sender's album, if others may still join it.
     fn album_turn(&self) -> Result<Option<JoinableTurn>> {
         let Some(album) = &self.message.album else { return Ok(None) };
-        let latest: Option<(Uuid,)> = self.db.first(
+        let latest: Option<(Uuid,)> = self.db.find(
             "SELECT id FROM turns WHERE lane = ?1 AND state = 'queued' AND album = ?2 \
                AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND message ->> '$.sender.id' = ?3) \
              ORDER BY sequence DESC LIMIT 1",
@@ -208,7 +208,7 @@ impl Arrival<'_> {
     }
 
     fn queued_turn(&self, turn: Uuid) -> Result<Option<JoinableTurn>> {
-        let row: Option<(i64, i64, bool, bool)> = self.db.first(
+        let row: Option<(i64, i64, bool, bool)> = self.db.find(
             "SELECT sequence, ready_at, \
                  EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
                  OR EXISTS (SELECT 1 FROM parts WHERE parts.turn = turns.id), \

@@ -37,7 +37,7 @@ impl TryFrom<&Row<'_>> for TurnRow {
 
 /// Reads a turn; one whose messages were all injected into another is answered with that one.
 pub(crate) fn turn(db: &Database, turn: TurnId) -> Result<Option<TurnRecord>> {
-    let row: Option<TurnRow> = db.first(
+    let row: Option<TurnRow> = db.find(
         "SELECT turns.id, conversation, ending, response FROM turns JOIN lanes ON lanes.id = turns.lane \
          WHERE turns.id = (SELECT COALESCE(merged_into, id) FROM turns WHERE id = ?1)",
         [turn.0],

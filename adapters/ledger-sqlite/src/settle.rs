@@ -74,7 +74,7 @@ fn insert_children(
 /// Writes the response's one closing notice, or brings it up to date while it is not started.
 fn write_notice(db: &Database, lane: LaneId, row: &PartRow, failed: &Part, text: &str) -> Result<()> {
     let now = db.now();
-    let existing: Option<(Uuid, String)> = db.first(
+    let existing: Option<(Uuid, String)> = db.find(
         "SELECT id, state FROM parts WHERE turn = ?1 AND kind = 'notice' ORDER BY position LIMIT 1",
         [row.turn],
     )?;

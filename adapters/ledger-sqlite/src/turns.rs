@@ -53,7 +53,7 @@ pub(crate) fn claimed_turn(db: &Database, lane: &Lane, now: Timestamp) -> Result
 }
 
 fn find_oldest(db: &Database, lane: LaneId) -> Result<Option<OldestTurn>> {
-    let oldest: Option<(Uuid, i64, bool, i64, i64)> = db.first(
+    let oldest: Option<(Uuid, i64, bool, i64, i64)> = db.find(
         "SELECT id, sequence, album IS NOT NULL, ready_at, crashes FROM turns \
          WHERE lane = ?1 AND state = 'queued' ORDER BY sequence LIMIT 1",
         [lane],

@@ -46,7 +46,7 @@ pub(crate) struct Account {
 
 /// Finds whom the files of a turn count for.
 pub(crate) fn account(db: &Database, conversation: &ConversationId, turn: TurnId) -> Result<Account> {
-    let requester: Option<(Json<Sender>,)> = db.first(
+    let requester: Option<(Json<Sender>,)> = db.find(
         "SELECT json_extract(message, '$.sender') FROM inbox \
          WHERE turn = ?1 AND json_extract(message, '$.errand') IS NULL ORDER BY sequence LIMIT 1",
         [turn.0],
@@ -150,7 +150,7 @@ fn usage(db: &Database, scope: &UsageScope) -> Result<Option<Usage>> {
         UsageScope::Conversation(conversation) => ("conversation", conversation.to_string()),
         UsageScope::Person(person) => ("person", person.to_string()),
     };
-    let row: Option<UsageRow> = db.first(
+    let row: Option<UsageRow> = db.find(
         "SELECT scope, name, files, bytes, workspace_bytes FROM usage WHERE scope = ?1 AND name = ?2",
         params![scope, name],
     )?;

@@ -19,7 +19,7 @@ pub(crate) fn reserve(db: &Database, conversation: &ConversationId, bytes: u64) 
 
 /// Records what a workspace holds.
 pub(crate) fn record(db: &Database, conversation: &ConversationId, bytes: u64) -> Result<()> {
-    let recorded: Option<(i64,)> = db.first(
+    let recorded: Option<(i64,)> = db.find(
         "SELECT workspace_bytes FROM usage WHERE scope = 'conversation' AND name = ?1",
         [conversation.to_string()],
     )?;
@@ -29,7 +29,7 @@ pub(crate) fn record(db: &Database, conversation: &ConversationId, bytes: u64) -
 
 /// Finds whom a workspace counts for: where others write too, for the conversation alone.
 fn account(db: &Database, conversation: &ConversationId) -> Result<Account> {
-    let newest: Option<(Json<Sender>, bool)> = db.first(
+    let newest: Option<(Json<Sender>, bool)> = db.find(
         "SELECT json_extract(inbox.message, '$.sender'), COALESCE(json_extract(inbox.message, '$.group'), FALSE) \
          FROM turns JOIN inbox ON inbox.turn = turns.id \
          WHERE turns.lane = ?1 AND json_extract(inbox.message, '$.errand') IS NULL \

@@ -2,7 +2,7 @@
 //!
 //! [`TelegramChannel`] sends parts and fetches files, [`TelegramListener`] receives updates. Requests are composed with
 //! teloxide's payloads, but sent by our own client (`bot`): how a request failed decides whether a message may have
-//! arrived, and teloxide's client doesn't tell (ADR 0010).
+//! arrived, and teloxide's client doesn't tell (ADR 0027).
 
 mod channel;
 mod fetch;

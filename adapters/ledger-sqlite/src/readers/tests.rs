@@ -1,3 +1,5 @@
+//! A pool that is bounded, and queries that fail, are abandoned or last.
+
 use std::{sync::mpsc, time::Duration};
 
 use satchel_local::{SystemClock, UuidV7};

@@ -1,3 +1,5 @@
+//! Verbs that share a transaction, and those that fail in it.
+
 use std::{sync::mpsc, time::Duration};
 
 use rusqlite::Connection;

@@ -62,13 +62,20 @@ async fn text_turn_makes_three_ledger_calls() {
     assert_eq!(calls, ["ledger.receive", "ledger.complete_turn", "ledger.settle_part"]);
 }
 
-/// One thread: both are stored in one commit, and the lane's worker starts when the runner has heard of both.
+/// One thread: the lane's worker starts when the runner has heard of both.
 #[tokio::test]
 async fn message_right_behind_claim_reaches_first_round() {
     let (stage, here) = (Stage::new(), place("main"));
     let process = stage.start().await;
-    let (one, two) = (message(&here, "1", "one"), message(&here, "2", "two"));
-    tokio::join!(process.hears(&one), process.hears(&two));
+    let (other, bus, two) = (stage.open().await, Arc::clone(&stage.bus), message(&here, "2", "two"));
+    process.ledger.hook.run_behind_receive(move || {
+        let store = async {
+            let turn = other.receive(&two, ClaimMode::Never).await.unwrap().turn;
+            bus.publish(BusEvent::MessageReceived { conversation: two.conversation, turn }).await.unwrap();
+        };
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(store);
+    });
+    process.hears(&message(&here, "1", "one")).await;
     until("the answer", || !stage.chat.log(&here).is_empty()).await;
     assert_eq!(stage.chat.log(&here), ["re: one, two"]);
 }

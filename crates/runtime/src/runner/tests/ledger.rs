@@ -34,6 +34,8 @@ pub(super) struct FailureHook {
     clock: Arc<LeapingClock>,
     /// The verbs that were called, those since the clock has leapt if it has.
     calls: Mutex<Vec<&'static str>>,
+    /// What happens behind the next `receive`, before its caller knows of it.
+    behind_receive: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// The clock of the lanes. The ledger has one that doesn't leap, so that a lease goes on after it seems to have expired.
@@ -59,6 +61,11 @@ impl FailureHook {
     pub(super) fn trouble(&self, verb: &'static str, trouble: Trouble) {
         assert!(VERBS.contains(&verb), "there is no verb {verb}");
         *self.trouble.lock().unwrap() = Some((verb, trouble));
+    }
+
+    /// Runs `what` on a thread of its own behind the next `receive`, before its caller knows of it.
+    pub(super) fn run_behind_receive(&self, what: impl FnOnce() + Send + 'static) {
+        *self.behind_receive.lock().unwrap() = Some(Box::new(what));
     }
 
     /// How often the trouble was met.
@@ -105,5 +112,11 @@ impl Hook for FailureHook {
         }
     }
 
-    fn after_call(&self, _: &'static str, (): ()) {}
+    fn after_call(&self, verb: &'static str, (): ()) {
+        if verb == "ledger.receive"
+            && let Some(what) = self.behind_receive.lock().unwrap().take()
+        {
+            std::thread::spawn(what).join().unwrap();
+        }
+    }
 }
