@@ -30,8 +30,9 @@ fn find_used(db: &Database, conversation: &ConversationId) -> Result<Option<Lane
     Ok(Some(lane).filter(|_| has_turns))
 }
 
-/// Gives the lane its new name. The old name stays, with an empty lane of its own and the same settings. The tokens of both are higher than any
-/// that was handed out under either name, so that nobody's lease can ever be good again; numbers of files go on.
+/// Gives the lane its new name. The old name stays, with an empty lane of its own and the same settings. The tokens of
+/// both are higher than any that was handed out under either name, so that nobody's lease can ever be good again; numbers
+/// of files go on.
 fn swap_names(db: &Database, lane: LaneId, from: &ConversationId, to: &ConversationId) -> Result<()> {
     let names = [from.to_string(), to.to_string()];
     let token: i64 = db.value("SELECT MAX(token) + 1 FROM lanes WHERE conversation IN (?1, ?2)", names.clone())?;

@@ -5,8 +5,8 @@ use std::{io, thread::available_parallelism};
 use jiff::tz::TimeZone;
 use tokio::runtime::{Builder, Runtime};
 
-/// Workers check the global queue before their own on every tick: who waits for the ledger is woken from the writer's thread,
-/// and goes on before work that nobody waits for.
+/// Workers check the global queue before their own on every tick: whoever waits for the ledger is woken from the
+/// writer's thread, and goes on before work that nobody waits for.
 const GLOBAL_QUEUE_INTERVAL: u32 = 1;
 
 /// Builds the runtime of a process (ADR 0015).

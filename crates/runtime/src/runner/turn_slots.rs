@@ -37,6 +37,8 @@ pub(super) struct TurnPermit {
     slots: Arc<TurnSlots>,
     person: PersonKey,
     permit: Option<OwnedSemaphorePermit>,
+    /// Whether the turn had to wait for it.
+    pub(super) has_waited: bool,
 }
 
 impl TurnSlots {
@@ -58,14 +60,14 @@ impl TurnSlots {
             let slots = people.entry(person.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.per_person)));
             Arc::clone(slots)
         };
-        let permit = match Arc::clone(&semaphore).try_acquire_owned() {
-            Ok(permit) => permit,
+        let (permit, has_waited) = match Arc::clone(&semaphore).try_acquire_owned() {
+            Ok(permit) => (permit, false),
             Err(_) => {
                 let _waiting = Waiting::new(self, &person);
-                semaphore.acquire_owned().await.expect("it is never closed")
+                (semaphore.acquire_owned().await.expect("it is never closed"), true)
             }
         };
-        Some(TurnPermit { slots: Arc::clone(self), person, permit: Some(permit) })
+        Some(TurnPermit { slots: Arc::clone(self), person, permit: Some(permit), has_waited })
     }
 
     /// How many turns wait.

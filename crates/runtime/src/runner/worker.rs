@@ -42,10 +42,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// How often a lane that waits looks for a turn of which nobody woke it.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How old the history may be when the model gets it: while a turn waited for its files or behind another, one of the files
-/// in it may have been forgotten.
-const MAX_HISTORY_AGE: Duration = Duration::from_secs(1);
-
 /// A lane as it is handed to its worker.
 pub(super) struct LaneAssignment {
     pub(super) claimed: ClaimedLane,
@@ -271,7 +267,7 @@ async fn run_ready_turn(context: &WorkerContext, lane: &LaneHandle, turn: Queued
 
 /// Answers a command at once; everything else is fetched and given to the agent.
 async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTurn) -> Result<(), LedgerError> {
-    let (services, read_at) = (&context.services, Instant::now());
+    let services = &context.services;
     let speaking = VoiceStatus {
         available: context.speech.as_ref().is_some_and(|speech| speech.can_speak()),
         enabled: turn.voice,
@@ -307,7 +303,7 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
         };
         Ok::<_, LedgerError>((permit, prepare_turn(fetching, turn.clone()).await?))
     };
-    let (_permit, mut turn) = tokio::select! {
+    let (permit, mut turn) = tokio::select! {
         biased;
         prepared = prepared => prepared?,
         () = lane.stop.cancelled() => return Ok(()),
@@ -318,9 +314,9 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
-    if read_at.elapsed() > MAX_HISTORY_AGE
-        && let Some(read) = context.ledger.turns.next_turn(&lane.lease).await?
-    {
+    // While the turn waited for its files or behind another one, a file in its history may have been forgotten.
+    let has_waited = has_files || permit.as_ref().is_some_and(|permit| permit.has_waited);
+    if has_waited && let Some(read) = context.ledger.turns.next_turn(&lane.lease).await? {
         turn.history = read.history;
     }
     run_started(services, lane, turn, start).await

@@ -193,6 +193,7 @@ impl Stage {
             DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20, Arc::new(NativeRunner))
                 .unwrap();
         let workspace: Arc<dyn Workspace> = Arc::new(workspace);
+        let slots = Arc::new(TurnSlots::new(self.turns_per_person));
         let context = WorkerContext {
             ledger: Arc::clone(&ledger).into(),
             services,
@@ -204,7 +205,7 @@ impl Stage {
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
             inbound: InboundLimits::default(),
             access: Arc::clone(&self.access),
-            turn_slots: Arc::new(TurnSlots::new(self.turns_per_person)),
+            turn_slots: Arc::clone(&slots),
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
@@ -222,12 +223,13 @@ impl Stage {
         adjust(&mut runner.intervals);
         let stop = CancellationToken::new();
         let running = tokio::spawn(runner.run(stop.clone()));
-        Process { ledger, inbound, stop, running }
+        Process { ledger, slots, inbound, stop, running }
     }
 }
 
 pub(super) struct Process {
     pub(super) ledger: Arc<FailingLedger>,
+    pub(super) slots: Arc<TurnSlots>,
     inbound: InboundService,
     stop: CancellationToken,
     running: JoinHandle<()>,
