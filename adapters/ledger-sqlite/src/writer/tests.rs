@@ -138,7 +138,12 @@ async fn dropped_writer_completes_what_it_was_given() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(&directory);
     let release = block(&writer).await;
-    submit(&writer, |db| insert(db, "given")).await;
+    // Slow enough to be seen where nobody waits for it.
+    let slow = |db: &Database| {
+        thread::sleep(Duration::from_millis(50));
+        insert(db, "given")
+    };
+    submit(&writer, slow).await;
     drop(release);
     drop(writer);
     let connection = Connection::open(directory.path().join("some.db")).unwrap();
