@@ -46,7 +46,7 @@ async fn waiting_turn_names_no_forgotten_file() {
     let (lease, turn) = (received.claimed.unwrap().lease, received.turn);
     let blob = StoredBlob { sha256: Sha256([7; 32]), bytes: 3, mime: "text/plain".into(), media: MediaInfo::default() };
     let name = Filename::from_untrusted("secret.txt");
-    let file = NewAttachment::new(AttachmentId(Uuid::now_v7()), AttachmentSource::User, name, blob, Timestamp(5));
+    let file = NewAttachment::new(AttachmentId(Uuid::from_u128(9)), AttachmentSource::User, name, blob, Timestamp(5));
     let attachments = other.register_files(turn, &[file]).await.unwrap();
     let said = HistoryMessage::Person { text: "look".into(), attachments, refused: Vec::new(), origin: None };
     let completed = CompletedTurn {
