@@ -18,7 +18,7 @@ use satchel_domain::{
     part::{FileItem, Markup},
     size,
 };
-use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
+use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, PostRequest};
 use tokio_util::io::ReaderStream;
 
 use crate::{
@@ -75,7 +75,7 @@ impl ConsoleChannel {
         }
     }
 
-    async fn deliver(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn deliver(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let part_ref = MessageRef(request.part_id.to_string());
         let screen_style = self.screen.style();
         match &request.content {
@@ -115,7 +115,7 @@ impl ConsoleChannel {
         }
     }
 
-    async fn write_files(&self, request: &SendRequest, items: &[FileItem]) -> Result<Vec<MessageRef>, SendError> {
+    async fn write_files(&self, request: &PostRequest, items: &[FileItem]) -> Result<Vec<MessageRef>, SendError> {
         let mut messages = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let file = &item.attachment;
@@ -137,7 +137,7 @@ impl ConsoleChannel {
 
     async fn write_file(
         &self,
-        request: &SendRequest,
+        request: &PostRequest,
         index: usize,
         filename: &Filename,
         name: &str,
@@ -174,7 +174,7 @@ impl ConsoleChannel {
         Ok(())
     }
 
-    async fn print_text(&self, request: &SendRequest, lines: Vec<String>) -> Result<(), SendError> {
+    async fn print_text(&self, request: &PostRequest, lines: Vec<String>) -> Result<(), SendError> {
         let turn = request.turn;
         self.write_blocking(move |screen| screen.print_reply(turn, &lines)).await?.map_err(|error| match error {
             PrintError::NotWritten(error) => {
@@ -207,7 +207,7 @@ impl Channel for ConsoleChannel {
         self.settings.capabilities.clone()
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let content = fingerprint(&request.content);
         if self.screen.has_printed(request.part_id, content) {
             return Ok(self.message_refs(request));
@@ -218,7 +218,7 @@ impl Channel for ConsoleChannel {
     }
 
     /// Always refused, because a printed line can't be edited: the part is sent again and printed below.
-    async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, _: &MessageRef, _: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let reason = "what is printed can't be changed".to_owned();
         Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
     }
@@ -250,7 +250,7 @@ impl Channel for ConsoleChannel {
 
 impl ConsoleChannel {
     /// Returns the ids that sending this part returned.
-    fn message_refs(&self, request: &SendRequest) -> Vec<MessageRef> {
+    fn message_refs(&self, request: &PostRequest) -> Vec<MessageRef> {
         let directory = self.directory(&request.conversation);
         let part_ref = MessageRef(request.part_id.to_string());
         let path_ref = |name: String| MessageRef(display_absolute_path(&directory.join(name)));

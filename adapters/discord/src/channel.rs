@@ -15,7 +15,7 @@ use satchel_domain::{
 use satchel_platform_http::{ActivityIndicator, HttpTimeouts};
 use satchel_ports::{
     Activity, Blobs, Channel, FetchedFile, Fetcher, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
-    SendRequest,
+    PostRequest,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
@@ -196,7 +196,7 @@ impl DiscordChannel {
         &self,
         channel_id: u64,
         sent: &SentMessage,
-        request: &SendRequest,
+        request: &PostRequest,
     ) -> Result<(), SendError> {
         let (Ok(message_id), Ok(composed)) = (sent.id.parse(), send::edit(&request.content, self.text_limit())) else {
             return Ok(());
@@ -279,7 +279,7 @@ impl Channel for DiscordChannel {
         capabilities
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let channel_id = self.resolve_channel_id(&request.conversation).await?;
         let mut composed = send::new_message(request, channel_id, self.text_limit()).map_err(compose_failure)?;
         let post = |composed: &ComposedMessage| {
@@ -298,7 +298,7 @@ impl Channel for DiscordChannel {
         Ok(vec![MessageRef(sent.id)])
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let channel_id = self.resolve_channel_id(&request.conversation).await?;
         let message_id = message_id(message).ok_or_else(message_gone)?;
         let composed = send::edit(&request.content, self.text_limit()).map_err(compose_failure)?;

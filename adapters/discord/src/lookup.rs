@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use satchel_domain::{MessageRef, PartId};
-use satchel_ports::SendRequest;
+use satchel_ports::PostRequest;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
@@ -64,7 +64,7 @@ pub(crate) async fn find_message(
     client: &RestClient,
     bot_user_id: &str,
     channel_id: u64,
-    request: &SendRequest,
+    request: &PostRequest,
     after: Option<MessageRef>,
     composed: &ComposedMessage,
 ) -> Result<Option<MessageRef>, CallError> {

@@ -16,7 +16,7 @@ use satchel_domain::{
     part::{FileItem, Markup, PreparedVoice},
 };
 use satchel_platform_http::{UploadProgress, open_file_part, show_while, with_content_type};
-use satchel_ports::{Blobs, SendRequest};
+use satchel_ports::{Blobs, PostRequest};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use serenity::{
@@ -132,7 +132,7 @@ struct AttachedFile<'part> {
 
 /// Composes a new message for a part.
 pub(crate) fn new_message(
-    request: &SendRequest,
+    request: &PostRequest,
     channel_id: u64,
     limit: usize,
 ) -> Result<ComposedMessage, ComposeError> {

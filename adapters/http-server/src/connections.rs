@@ -300,6 +300,7 @@ mod tests {
     async fn stalled_reader_does_not_delay_stop() {
         let (address, stop, served) = start(ConnectionTimeouts { write: SHORT, ..long_timeouts() }).await;
         let sleeper = send_request(address, "GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        // Until the line is full, which only its writer knows.
         sleep(SHORT * 5).await;
         stop.cancel();
         // Nothing but the sleeper could hold this up, since requests in flight have ten minutes.
@@ -313,6 +314,7 @@ mod tests {
         let mut idle = send_request(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         idle.read_exact(&mut [0; 12]).await.unwrap();
         let never = send_request(address, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        // The request is on its way to its handler, which says nothing.
         sleep(SHORT / 2).await;
         stop.cancel();
         timeout(Duration::from_secs(20), served).await.expect("it stops").unwrap();

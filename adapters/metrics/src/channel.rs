@@ -9,7 +9,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Channel, LookupOutcome, LookupRequest,
-    channel::{FetchedFile, FileFetchError, SendRequest},
+    channel::{FetchedFile, FileFetchError, PostRequest},
 };
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
@@ -58,14 +58,14 @@ impl Channel for MeasuredChannel {
         self.inner.capabilities(conversation)
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let started_at = Instant::now();
-        let result = self.inner.send(request).instrument(attempt_span("send", request)).await;
+        let result = self.inner.post(request).instrument(attempt_span("send", request)).await;
         self.record_attempt(&request.content, started_at, &result);
         result
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let started_at = Instant::now();
         let result = self.inner.edit(message, request).instrument(attempt_span("edit", request)).await;
         self.record_attempt(&request.content, started_at, &result);
@@ -106,8 +106,8 @@ impl Channel for MeasuredChannel {
 }
 
 /// The span of an attempt, with the id of its turn.
-fn attempt_span(operation: &'static str, request: &SendRequest) -> Span {
-    let SendRequest { part_id, turn, conversation, content, .. } = request;
+fn attempt_span(operation: &'static str, request: &PostRequest) -> Span {
+    let PostRequest { part_id, turn, conversation, content, .. } = request;
     let kind = content.kind();
     tracing::debug_span!("attempt", operation, part.id = %part_id, turn.id = %turn, chat.id = %conversation, part.kind = kind)
 }

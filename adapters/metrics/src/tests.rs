@@ -15,7 +15,7 @@ use satchel_local::{LocalBus, ModelScript, ScriptedModel};
 use satchel_ports::ledger::Usage;
 use satchel_ports::{
     BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
-    MockInbound, MockLedger, MockWorkspace, ModelRequest, SendRequest, StoredBlob, Workspace, WorkspaceError,
+    MockInbound, MockLedger, MockWorkspace, ModelRequest, PostRequest, StoredBlob, Workspace, WorkspaceError,
     WriteMode,
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntryKind},
 };
@@ -158,7 +158,7 @@ async fn channel_attempts_doubts_and_bytes_are_counted() {
         Err(SendError::InDoubt { reason: "reset".into() }),
         Err(SendError::NotSent { retry_after_ms: None, reason: "429".into() }),
     ];
-    inner.expect_send().returning(move |_| answers.pop().unwrap());
+    inner.expect_post().returning(move |_| answers.pop().unwrap());
     inner.expect_edit().returning(|_, _| Err(SendError::Forbidden { reason: "blocked".into() }));
     inner.expect_fetch().returning(|reference| match reference.locator.as_str() {
         "stream" => Ok(FetchedFile::Bytes {
@@ -175,7 +175,7 @@ async fn channel_attempts_doubts_and_bytes_are_counted() {
     });
     let metrics = Metrics::new(&["web"], Vec::new());
     let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&metrics));
-    let part = |content| SendRequest {
+    let part = |content| PostRequest {
         part_id: PartId(Uuid::nil()),
         turn: turn(),
         conversation: conversation("web:a"),
@@ -183,7 +183,7 @@ async fn channel_attempts_doubts_and_bytes_are_counted() {
         reply_to: None,
     };
     for _ in 0..3 {
-        let _whatever = channel.send(&part(file(1_000))).await;
+        let _whatever = channel.post(&part(file(1_000))).await;
     }
     let _refused = channel.edit(&MessageRef("1".into()), &part(PartContent::from_text("x"))).await;
     for locator in ["stream", "stored", "gone"] {

@@ -117,6 +117,7 @@ mod tests {
         let start = Instant::now();
         indicator.show(1, future::ready(result));
         loop {
+            // Under paused time.
             sleep(Duration::from_secs(1)).await;
             if indicator.start(1) {
                 return start.elapsed();

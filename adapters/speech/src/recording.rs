@@ -223,6 +223,7 @@ mod tests {
         decoder.expect_decode().returning(move |_| Ok(endless_sound(&noted)));
         let begun = async {
             while first().is_none() {
+                // Polls: a directory announces nothing.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };

@@ -9,7 +9,7 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_platform_http::{ActivityIndicator, HttpTimeouts};
-use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, SendRequest};
+use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, PostRequest};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -197,7 +197,7 @@ impl Channel for TelegramChannel {
         capabilities
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
         let compose = |at: ConversationAddress| {
             // Message ids from before a migration are invalid in the new chat.
@@ -233,7 +233,7 @@ impl Channel for TelegramChannel {
         Ok(sent?.iter().map(message_ref).collect())
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
         let compose = |at: ConversationAddress| {
             let message_id = parse_message_id(message).filter(|_| at == address).ok_or_else(message_gone)?;

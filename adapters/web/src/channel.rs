@@ -8,7 +8,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent, Sha256,
     Timestamp, delivery::SendError,
 };
-use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, SendRequest, StoredBlob};
+use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, PostRequest, StoredBlob};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -109,12 +109,12 @@ impl Channel for WebChannel {
         self.capabilities.clone()
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         self.check(&request.content).await?;
         Ok(vec![MessageRef(request.part_id.to_string())])
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         self.check(&request.content).await?;
         Ok(vec![message.clone()])
     }

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(lines.line.len(), MAX_LINE_BYTES + 1);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_call_that_is_dropped_loses_nothing() {
         let (mut far, near) = tokio::io::duplex(4);
         let mut lines = LineReader::new(near, MAX_LINE_BYTES);

@@ -10,9 +10,9 @@ use satchel_domain::{
 
 use crate::{ByteStream, StoredBlob, ledger::RecordedMessages};
 
-/// A request to send one part.
+/// A part to post, or to put in place of an earlier message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SendRequest {
+pub struct PostRequest {
     /// The part's id: the idempotency key, where the channel has one.
     pub part_id: PartId,
     /// The part's turn.
@@ -29,7 +29,7 @@ pub struct SendRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
     /// The part as it was sent.
-    pub part: SendRequest,
+    pub part: PostRequest,
     /// The messages to look at.
     pub range: LookupRange,
     /// The number of attempts that may have arrived; more matching messages than that are not all the part's.
@@ -138,17 +138,17 @@ pub enum FileFetchError {
 
 /// Sends to one platform and fetches from it. The adapter passes input to [`crate::Inbound`].
 ///
-/// `name`, `capabilities`, `send` and `fetch` are enough for a channel; the defaults of the others say that it can't do
+/// `name`, `capabilities`, `post` and `fetch` are enough for a channel; the defaults of the others say that it can't do
 /// what its capabilities don't promise.
 ///
 /// # Contract
-/// - `send` returns the ids of all messages that it made, or an error; an error other than [`SendError::InDoubt`] means
+/// - `post` returns the ids of all messages that it made, or an error; an error other than [`SendError::InDoubt`] means
 ///   that nothing arrived.
 /// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`,
 ///   unless the platform shows nothing of an incomplete request.
 /// - A rate limit is `NotSent` with the platform's retry-after. A decoded server error is `NotSent` only if the
 ///   platform never reports it for a request that it has performed, else `InDoubt`.
-/// - Where [`ChannelCapabilities::idempotency`] is a key, a second `send` of one part within the window makes no second message.
+/// - Where [`ChannelCapabilities::idempotency`] is a key, a second `post` of one part within the window makes no second message.
 /// - Where [`ChannelCapabilities::can_edit`] is false, `edit` is `Refused` and changes nothing.
 /// - `edit` is idempotent: the message ends with the new content however often it is called; "not modified" is success,
 ///   a message that is gone is `Refused` with [`satchel_domain::delivery::Refusal::TargetGone`].
@@ -170,10 +170,10 @@ pub trait Channel: Send + Sync {
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities;
 
     /// Sends a part as a new message.
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError>;
 
     /// Replaces the content of one of the bot's messages. The default refuses, as [`ChannelCapabilities::can_edit`] says.
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let _ = (message, request);
         Err(not_supported("the channel can't edit messages"))
     }

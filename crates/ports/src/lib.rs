@@ -42,7 +42,7 @@ pub use audio::{AudioDecoder, AudioError, DECODED_SAMPLE_RATE, MAX_DECODED_SAMPL
 pub use audit::{AuditQuery, AuditRecord, ChangeLog, ChangeOutcome, FileAction, FileChange};
 pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
-    Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
+    Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, PostRequest,
 };
 pub use clock::{Clock, Ids};
 pub use declared_files::{DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile, ReadableFile};

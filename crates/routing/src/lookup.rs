@@ -2,14 +2,14 @@
 
 use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
-    Channel, LedgerError, LookupOutcome, LookupRange, LookupRequest, Outbox, SendRequest, ledger::RecordedMessages,
+    Channel, LedgerError, LookupOutcome, LookupRange, LookupRequest, Outbox, PostRequest, ledger::RecordedMessages,
 };
 
 /// A send that was left in doubt.
 #[derive(Debug, Clone)]
 pub(crate) struct DoubtfulSend {
     /// What was sent.
-    pub part: SendRequest,
+    pub part: PostRequest,
     /// When it was first started.
     pub since: Timestamp,
     /// How many attempts may have arrived.

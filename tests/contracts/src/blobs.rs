@@ -272,6 +272,7 @@ pub async fn fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
 /// Mutation: `mark` believes the list that `stale` gave, though a put came in between.
 pub async fn put_after_listing_prevents_sweep(fixture: impl BlobsFixture) {
     let stored = put(&fixture, chunk_stream(b"again", 5)).await.unwrap();
+    // Older than the grace, by the clock of whoever keeps it.
     tokio::time::sleep(Duration::from_millis(600)).await;
     let blobs = fixture.blobs();
     assert_eq!(blobs.list_stale(Duration::from_millis(500)).await.unwrap(), [stored.sha256]);

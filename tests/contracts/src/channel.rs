@@ -21,7 +21,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     BlobHint, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
-    SendRequest,
+    PostRequest,
     ledger::{RecordedMessage, RecordedMessages},
 };
 use uuid::Uuid;
@@ -148,8 +148,8 @@ fn capabilities(fixture: &dyn ChannelFixture) -> ChannelCapabilities {
     fixture.channel().capabilities(&fixture.conversation())
 }
 
-fn part_request(fixture: &dyn ChannelFixture, number: u128, content: PartContent) -> SendRequest {
-    SendRequest {
+fn part_request(fixture: &dyn ChannelFixture, number: u128, content: PartContent) -> PostRequest {
+    PostRequest {
         part_id: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0000 + number)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: fixture.conversation(),
@@ -158,7 +158,7 @@ fn part_request(fixture: &dyn ChannelFixture, number: u128, content: PartContent
     }
 }
 
-fn text_request(fixture: &dyn ChannelFixture, number: u128, body: &str) -> SendRequest {
+fn text_request(fixture: &dyn ChannelFixture, number: u128, body: &str) -> PostRequest {
     part_request(fixture, number, PartContent::from_text(body))
 }
 
@@ -187,8 +187,8 @@ pub(crate) async fn file_item(fixture: &dyn ChannelFixture, filename: &str, cont
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }
 
-async fn send(fixture: &dyn ChannelFixture, request: &SendRequest) -> Vec<MessageRef> {
-    fixture.channel().send(request).await.unwrap()
+async fn send(fixture: &dyn ChannelFixture, request: &PostRequest) -> Vec<MessageRef> {
+    fixture.channel().post(request).await.unwrap()
 }
 
 /// Sends with a fault. Returns `None` where the fixture can't inject it.
@@ -202,7 +202,7 @@ async fn send_with_fault(
     }
     let part = text_request(fixture, 1, body);
     let channel = fixture.channel();
-    let outcome = tokio::time::timeout(TEST_TIMEOUT, channel.send(&part)).await;
+    let outcome = tokio::time::timeout(TEST_TIMEOUT, channel.post(&part)).await;
     Some(outcome.expect("every wait ends"))
 }
 
@@ -306,7 +306,7 @@ pub async fn text_and_files_arrive_as_one_message(fixture: &dyn ChannelFixture) 
 pub async fn unreadable_file_is_reported_and_not_sent(fixture: &dyn ChannelFixture) {
     let mut item = file_item(fixture, "a.txt", "never stored under this address").await;
     item.attachment.sha256 = Sha256([7; 32]);
-    let answer = fixture.channel().send(&part_request(fixture, 1, PartContent::File(item))).await;
+    let answer = fixture.channel().post(&part_request(fixture, 1, PartContent::File(item))).await;
     assert!(matches!(answer, Err(SendError::Unreadable { .. })), "{answer:?}");
     assert_eq!(fixture.arrived_messages().await, []);
 }
@@ -442,7 +442,7 @@ pub async fn cancelled_call_leaves_channel_usable(fixture: &dyn ChannelFixture) 
     }
     let channel = fixture.channel();
     let dropped = text_request(fixture, 1, "dropped");
-    let answer = tokio::time::timeout(Duration::from_millis(300), channel.send(&dropped)).await;
+    let answer = tokio::time::timeout(Duration::from_millis(300), channel.post(&dropped)).await;
     assert!(answer.is_err(), "it hangs: {answer:?}");
     send(fixture, &text_request(fixture, 2, "the next")).await;
     let arrived = fixture.arrived_messages().await;

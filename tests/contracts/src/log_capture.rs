@@ -3,13 +3,11 @@
 use std::{
     io::{self, Write},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use tracing::{Subscriber, subscriber::DefaultGuard};
 
-/// Longer than any wait for a line.
-const TIMEOUT: Duration = Duration::from_secs(20);
+use satchel_wait::is_met_in_time;
 
 #[derive(Clone, Default)]
 pub struct LogCapture(Arc<Mutex<Vec<u8>>>);
@@ -53,12 +51,8 @@ impl LogCapture {
 
     /// Waits until at least so many lines contain a text.
     pub async fn wait_for_lines(&self, text: &str, count: usize) {
-        let waiting = async {
-            while self.lines_with(text) < count {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        assert!(tokio::time::timeout(TIMEOUT, waiting).await.is_ok(), "{text} is not logged: {}", self.text());
+        let is_logged = is_met_in_time(&mut async || self.lines_with(text) >= count).await;
+        assert!(is_logged, "{text} is not logged: {}", self.text());
     }
 
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {

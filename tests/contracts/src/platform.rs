@@ -17,7 +17,7 @@ use satchel_domain::{
     ConversationId, FileReference, MessageRef, PartContent, PartId, Sha256, TurnId,
     delivery::{Refusal, SendError},
 };
-use satchel_ports::{Blobs, Channel, SendRequest};
+use satchel_ports::{Blobs, Channel, PostRequest};
 use uuid::Uuid;
 
 pub use self::{
@@ -279,8 +279,8 @@ macro_rules! platform_contract {
     };
 }
 
-fn part_in(conversation: ConversationId, content: PartContent) -> SendRequest {
-    SendRequest {
+fn part_in(conversation: ConversationId, content: PartContent) -> PostRequest {
+    PostRequest {
         part_id: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation,
@@ -289,12 +289,12 @@ fn part_in(conversation: ConversationId, content: PartContent) -> SendRequest {
     }
 }
 
-fn part(fixture: &impl PlatformFixture, content: PartContent) -> SendRequest {
+fn part(fixture: &impl PlatformFixture, content: PartContent) -> PostRequest {
     part_in(fixture.conversation(), content)
 }
 
 async fn send_text(fixture: &impl PlatformFixture, text: &str) -> Vec<MessageRef> {
-    fixture.channel().send(&part(fixture, PartContent::from_text(text))).await.unwrap()
+    fixture.channel().post(&part(fixture, PartContent::from_text(text))).await.unwrap()
 }
 
 /// Sends, edits or deletes something whose request meets a fault.
@@ -313,7 +313,7 @@ async fn send_with_fault<F: PlatformFixture>(
     fixture.script_next(kind.operation(), fault);
     match before.first() {
         Some(message) => channel.edit(message, &request).await,
-        None => channel.send(&request).await,
+        None => channel.post(&request).await,
     }
 }
 

@@ -18,6 +18,7 @@ use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode, workspace:
 use secrecy::ExposeSecret;
 
 pub use self::trash::*;
+use satchel_wait::wait_until_async;
 
 /// The room of each conversation in a fixture, in bytes.
 pub const QUOTA: u64 = 4_000_000;
@@ -164,13 +165,7 @@ pub async fn dropped_write_keeps_old_file(fixture: impl WorkspaceFixture) {
     assert_eq!(read(&fixture, "/shared/old").await.unwrap(), b"old");
     assert_eq!(list_paths(&fixture, "/shared").await, ["/shared/old"]);
     // What a dropped write has in hand is finished first.
-    for _ in 0..100 {
-        if fixture.count_leftovers().await == 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("a temporary file stays");
+    wait_until_async("no temporary file stays", async || fixture.count_leftovers().await == 0).await;
 }
 
 /// Mutation: the limit is checked at the end, or counts one byte less.

@@ -76,14 +76,14 @@ impl Channel for RecordingScreen {
         self.channel.capabilities(conversation)
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
-        let answer = self.channel.send(request).await;
+        let answer = self.channel.post(request).await;
         self.record(before, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
         let answer = self.channel.edit(message, request).await;
         self.record(before, &answer);

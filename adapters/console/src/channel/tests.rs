@@ -91,8 +91,8 @@ fn file(number: u64, name: &str) -> FileItem {
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }
 
-fn part(number: u128, content: PartContent) -> SendRequest {
-    SendRequest {
+fn part(number: u128, content: PartContent) -> PostRequest {
+    PostRequest {
         part_id: PartId(Uuid::from_u128(number)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: "console:main".parse().unwrap(),
@@ -113,7 +113,7 @@ async fn file_name_has_number_and_retry_overwrites() {
     let desk = photo();
     let files = desk.dir.path().join("files");
     for number in [1, 2] {
-        let sent = desk.channel.send(&part(number, PartContent::File(file(17, "photo.jpg")))).await.unwrap();
+        let sent = desk.channel.post(&part(number, PartContent::File(file(17, "photo.jpg")))).await.unwrap();
         assert_eq!(sent, [MessageRef(files.join("17-photo.jpg").to_str().unwrap().to_owned())]);
     }
     assert_eq!(names(&files), ["17-photo.jpg"]);
@@ -125,7 +125,7 @@ async fn file_name_has_number_and_retry_overwrites() {
 async fn longest_name_fits_with_number_prefix() {
     let desk = photo();
     let longest = file(17, &format!("{}.jpg", "x".repeat(251)));
-    desk.channel.send(&part(1, PartContent::File(longest))).await.unwrap();
+    desk.channel.post(&part(1, PartContent::File(longest))).await.unwrap();
     assert_eq!(names(&desk.dir.path().join("files")), [format!("17-{}.jpg", "x".repeat(248))]);
 }
 
@@ -136,7 +136,7 @@ async fn other_conversations_never_overwrite_main_files() {
     for (number, (key, directory)) in (1..).zip(keys) {
         let mut part = part(number, PartContent::File(file(1, "a.txt")));
         part.conversation = format!("console:{key}").parse().unwrap();
-        let sent = desk.channel.send(&part).await.unwrap();
+        let sent = desk.channel.post(&part).await.unwrap();
         let expected = desk.dir.path().join("files").join(directory).join("1-a.txt");
         assert_eq!(sent[0].0, expected.to_str().unwrap(), "{key}");
         assert!(expected.exists(), "{key}");
@@ -148,24 +148,24 @@ async fn album_and_text_with_files_return_ordered_refs() {
     let desk = photo();
     let items = vec![file(1, "a.jpg"), file(2, "a.jpg")];
     let album = part(1, PartContent::Album { items: items.clone() });
-    let sent = desk.channel.send(&album).await.unwrap();
+    let sent = desk.channel.post(&album).await.unwrap();
     let ends: Vec<_> = sent.iter().map(|message| message.0.rsplit('/').next().unwrap()).collect();
     assert_eq!(ends, ["1-a.jpg", "2-a.jpg"]);
     let text = part(2, PartContent::Text { text: "See **these**.".to_owned(), markup: Markup::Rich, files: items });
-    let sent = desk.channel.send(&text).await.unwrap();
+    let sent = desk.channel.post(&text).await.unwrap();
     assert_eq!((sent.len(), sent[0].0.as_str()), (3, text.part_id.to_string().as_str()));
-    assert_eq!(desk.channel.send(&text).await.unwrap(), sent);
+    assert_eq!(desk.channel.post(&text).await.unwrap(), sent);
 }
 
 #[tokio::test]
 async fn retried_part_prints_only_with_label() {
     let desk = photo();
     let text = part(1, PartContent::from_text("The answer."));
-    let first = desk.channel.send(&text).await.unwrap();
-    assert_eq!(desk.channel.send(&text).await.unwrap(), first);
+    let first = desk.channel.post(&text).await.unwrap();
+    assert_eq!(desk.channel.post(&text).await.unwrap(), first);
     assert!(desk.channel.edit(&first[0], &text).await.is_err());
     assert_eq!(desk.printed.text(), "The answer.\n");
-    desk.channel.send(&part(1, PartContent::from_text("(possible duplicate) The answer."))).await.unwrap();
+    desk.channel.post(&part(1, PartContent::from_text("(possible duplicate) The answer."))).await.unwrap();
     assert_eq!(desk.printed.text(), "The answer.\n(possible duplicate) The answer.\n");
 }
 
@@ -173,10 +173,10 @@ async fn retried_part_prints_only_with_label() {
 async fn plain_text_is_literal_without_control_sequences() {
     let desk = photo();
     let text = PartContent::Text { text: "**x** \x1b[2J".to_owned(), markup: Markup::Plain, files: Vec::new() };
-    desk.channel.send(&part(1, text)).await.unwrap();
+    desk.channel.post(&part(1, text)).await.unwrap();
     let mut caption = file(3, "a\x1b]0;t\x07.jpg");
     caption.caption = "cat \x1b[31m".to_owned();
-    desk.channel.send(&part(2, PartContent::File(caption))).await.unwrap();
+    desk.channel.post(&part(2, PartContent::File(caption))).await.unwrap();
     let printed = desk.printed.text();
     assert!(printed.starts_with("**x** ␛[2J\n"), "{printed}");
     assert!(!printed.contains('\x1b') && !printed.contains('\x07'), "{printed:?}");
@@ -194,7 +194,7 @@ async fn voice_is_saved_as_file_with_player_hint() {
         as_file: false,
         caption: String::new(),
     };
-    let sent = desk.channel.send(&part(1, content)).await.unwrap();
+    let sent = desk.channel.post(&part(1, content)).await.unwrap();
     assert_eq!(fs::read(&sent[0].0).unwrap(), b"OggS");
     assert!(desk.printed.text().contains("2 s") && desk.printed.text().contains("play it with"));
 }
@@ -213,7 +213,7 @@ async fn bytes_that_cannot_be_read_leave_nothing_behind() {
     let missing = || Err(BlobError::Missing(address()));
     for desk in [desk(ScreenStyle::default(), None, blobs(broken)), desk(ScreenStyle::default(), None, blobs(missing))]
     {
-        let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
+        let error = desk.channel.post(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
         assert!(matches!(error, SendError::Unreadable { .. }), "{error:?}");
         let files = desk.dir.path().join("files");
         assert!(!files.exists() || names(&files).is_empty());
@@ -228,7 +228,7 @@ async fn a_send_that_is_dropped_leaves_nothing_behind() {
     let file = part(1, PartContent::File(file(17, "photo.jpg")));
     let files = desk.dir.path().join("files");
     {
-        let mut send = desk.channel.send(&file);
+        let mut send = desk.channel.post(&file);
         while !files.exists() || names(&files).is_empty() {
             tokio::select! { biased; _ = &mut send => {}, () = tokio::task::yield_now() => {} }
         }
@@ -242,7 +242,7 @@ async fn directory_at_target_path_is_refused_with_name() {
     let desk = photo();
     let files = desk.dir.path().join("files");
     fs::create_dir_all(files.join("17-photo.jpg").join("inside")).unwrap();
-    let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
+    let error = desk.channel.post(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
     assert!(matches!(&error, SendError::Refused { reason, .. } if reason.contains("17-photo.jpg")), "{error:?}");
     assert_eq!(names(&files), ["17-photo.jpg"]);
 }
@@ -257,7 +257,7 @@ async fn symlink_at_target_is_replaced_not_followed() {
     let file = part(1, PartContent::File(file(17, "photo.jpg")));
     std::os::unix::fs::symlink(&secret, files.join("17-photo.jpg")).unwrap();
     std::os::unix::fs::symlink(&secret, files.join(format!(".{}-0.part", file.part_id))).unwrap();
-    desk.channel.send(&file).await.unwrap();
+    desk.channel.post(&file).await.unwrap();
     assert_eq!(fs::read(&secret).unwrap(), b"mine");
     assert_eq!(names(&files), ["17-photo.jpg"]);
 }
@@ -282,7 +282,7 @@ fn each_failure_to_write_has_its_meaning() {
 async fn file_instead_of_directory_is_reported_as_forbidden() {
     let desk = photo();
     fs::write(desk.dir.path().join("files"), b"").unwrap();
-    let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
+    let error = desk.channel.post(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
     assert!(matches!(error, SendError::Forbidden { .. }), "{error:?}");
     // Words need no directory, so those in doubt needn't wait for one.
     desk.channel.probe().await.unwrap();
@@ -305,14 +305,14 @@ async fn a_file_that_comes_later_is_told_once() {
     let channel = ConsoleChannel::new(settings, blobs(|| Ok(chunks(vec![Ok(b"content")]))), screen);
     let photo = part(1, PartContent::File(file(17, "photo.jpg")));
     for _ in 0..3 {
-        let late = channel.send(&photo).await.unwrap_err();
+        let late = channel.post(&photo).await.unwrap_err();
         assert!(matches!(late, SendError::NotSent { .. }), "{late:?}");
     }
     let told = printed.text();
     assert_eq!(told.lines().count(), 1, "{told}");
     assert!(told.contains("photo.jpg could not be written yet; I'll retry: can't create"), "{told}");
     fs::remove_file(&nowhere).unwrap();
-    channel.send(&photo).await.unwrap();
+    channel.post(&photo).await.unwrap();
     assert!(nowhere.join("below").join("17-photo.jpg").exists());
 }
 
@@ -322,12 +322,12 @@ async fn a_terminal_that_is_gone_is_no_loss() {
     for (room, certain) in [(0, true), (4, false)] {
         let desk = desk(ScreenStyle::default(), Some(room), blobs(|| Ok(chunks(vec![Ok(b"x")]))));
         desk.channel.probe().await.unwrap();
-        let error = desk.channel.send(&text).await.unwrap_err();
+        let error = desk.channel.post(&text).await.unwrap_err();
         assert_eq!(matches!(error, SendError::NotSent { .. }), certain, "{error:?}");
         assert_eq!(matches!(error, SendError::InDoubt { .. }), !certain, "{error:?}");
         assert!(matches!(desk.channel.probe().await, Err(SendError::NotSent { .. })));
         // A file arrives all the same.
-        let sent = desk.channel.send(&part(2, PartContent::File(file(17, "photo.jpg")))).await.unwrap();
+        let sent = desk.channel.post(&part(2, PartContent::File(file(17, "photo.jpg")))).await.unwrap();
         assert!(Path::new(&sent[0].0).exists());
     }
 }

@@ -15,6 +15,7 @@ use satchel_domain::{
 use satchel_ports::{
     BusEvent, InboundError, MockArchive, MockEventBus, MockInbound, SequentialIds, ledger::TurnRecord,
 };
+use satchel_wait::wait_until;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -289,9 +290,7 @@ async fn what_happens_is_followed_for_this_conversation_only() {
     for piece in ["Hel", "lo ", "there."] {
         bench.events.send(delta("console:main", piece)).unwrap();
     }
-    while !bench.printed.text().contains("Hello there.") {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    wait_until("it is printed", || bench.printed.text().contains("Hello there.")).await;
     assert!(!bench.printed.text().contains("not here"));
     bench.client.shutdown.cancel();
     task.await.unwrap();

@@ -1,22 +1,14 @@
 //! Each promise of the port that reads documents.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rstest::rstest;
 use satchel_decoders::{DecoderSettings, probe};
 use satchel_ports::{DocumentError, DocumentPage, DocumentRequest, DocumentText};
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::stub_worker::{DOCUMENT, StubWorker, read_with, request, workers};
-
-/// Waits until a condition holds; fails after some seconds.
-pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
 
 fn reason(result: Result<DocumentText, DocumentError>) -> String {
     result.unwrap_err().to_string()

@@ -6,12 +6,10 @@ use bytes::Bytes;
 use rstest::rstest;
 use satchel_decoders::DecoderSettings;
 use satchel_ports::{DocumentError, ImageError, ImageRequest, ImageScaler, ScaledImage};
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    contract::wait_until,
-    stub_worker::{DOCUMENT, StubWorker, image_request, read_with, request, workers},
-};
+use crate::stub_worker::{DOCUMENT, StubWorker, image_request, read_with, request, workers};
 
 fn reason(result: Result<ScaledImage, ImageError>) -> String {
     let error = result.unwrap_err();

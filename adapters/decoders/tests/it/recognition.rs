@@ -8,6 +8,7 @@ use satchel_ports::{
     DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText, ImageError, MockBlobs,
     MockDocumentReader, MockImageScaler, ScaledImage,
 };
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::stub_worker::request;
@@ -167,7 +168,7 @@ async fn cancelled_recognition_ends_the_program_and_keeps_its_pages() {
     let cancelled = reader(&script, page_drawer(), directory.path());
     let cancel = CancellationToken::new();
     let wait = async {
-        crate::contract::wait_until("the program runs", || pid.exists()).await;
+        wait_until("the program runs", || pid.exists()).await;
         cancel.cancel();
     };
     let all = DocumentRequest { max_text_bytes: 1_000, ..request() };
@@ -175,7 +176,7 @@ async fn cancelled_recognition_ends_the_program_and_keeps_its_pages() {
     assert_eq!(result, Err(DocumentError::Cancelled));
     let process = format!("/proc/{}", std::fs::read_to_string(&pid).unwrap().trim());
     let is_gone = || std::fs::read_to_string(format!("{process}/stat")).map_or(true, |stat| stat.contains(") Z "));
-    crate::contract::wait_until("the program is gone", is_gone).await;
+    wait_until("the program is gone", is_gone).await;
     let small = DocumentRequest { first_page: 2, max_text_bytes: 1, ..request() };
     let kept = read(&reader(&script, page_drawer(), directory.path()), &small).await;
     assert_eq!((kept.pages[0].text.as_str(), runs(directory.path())), ("f", 2));

@@ -7,12 +7,10 @@ use rstest::rstest;
 use satchel_decoders::DecoderSettings;
 use satchel_domain::MediaInfo;
 use satchel_ports::{AudioDecoder, AudioError, DocumentError, MediaMeter, Recording};
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    contract::wait_until,
-    stub_worker::{DOCUMENT, StubWorker, decode_with, media_request, read_with, recording, request, workers},
-};
+use crate::stub_worker::{DOCUMENT, StubWorker, decode_with, media_request, read_with, recording, request, workers};
 
 fn reason<T: std::fmt::Debug>(result: Result<T, AudioError>) -> String {
     let error = result.unwrap_err();

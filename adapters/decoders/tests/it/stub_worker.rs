@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 /// `image` takes a format, two sides and a number of bytes; `content` takes base64; `audio_end` a number of samples, and
 /// `media` two sides and a duration.
 const PRELUDE: &str = r#"#!/bin/sh
-ulimit -t 20
+ulimit -t 60
 PATH=/usr/local/bin:/usr/bin:/bin
 HERE=${0%/*}
 echo "$@" > "$HERE/arguments"

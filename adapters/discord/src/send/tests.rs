@@ -7,7 +7,7 @@ use satchel_domain::{
     Timestamp, TurnId, Visibility,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_ports::SendRequest;
+use satchel_ports::PostRequest;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -130,8 +130,8 @@ fn item(filename: &str, caption: &str) -> FileItem {
     FileItem { attachment, form: FileForm::Document, caption: caption.to_owned() }
 }
 
-fn part(content: PartContent) -> SendRequest {
-    SendRequest {
+fn part(content: PartContent) -> PostRequest {
+    PostRequest {
         part_id: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0001)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: "discord:42".parse().unwrap(),
@@ -197,7 +197,7 @@ fn nonce_is_derived_from_part_id_alone() {
     let first = nonce(PartContent::from_text("a"));
     assert_eq!(first.len(), 22);
     assert_eq!(first, nonce(voice(false, 1)), "whatever is sent");
-    let other = SendRequest { part_id: PartId(Uuid::from_u128(7)), ..part(PartContent::from_text("a")) };
+    let other = PostRequest { part_id: PartId(Uuid::from_u128(7)), ..part(PartContent::from_text("a")) };
     assert_ne!(new_message(&other, 42, 2000).unwrap().payload["nonce"], json!(first));
 }
 

@@ -14,10 +14,11 @@ use satchel_domain::PartContent;
 use satchel_fake_discord::{Tier, gateway::GatewayRules};
 use satchel_fake_kit::FakeFile;
 use satchel_ports::Channel;
+use satchel_wait::wait_until;
 use serde_json::json;
 
 use crate::{
-    harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, OTHER, RecordingInbound, THREAD, until},
+    harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, OTHER, RecordingInbound, THREAD},
     outbound::{OutboundHarness, conversation, settings, unpaced},
 };
 
@@ -53,7 +54,7 @@ async fn message_stored_after_checkpoint_is_redelivered_and_deduplicated() {
     taker.takes(1).await;
     listening.kill().await;
     let listening = harness.connected(&taker).await;
-    until("it comes again", || !taker.repeated().is_empty()).await;
+    wait_until("it comes again", || !taker.repeated().is_empty()).await;
     assert_eq!((taker.texts(), taker.repeated()), (vec!["hello".to_owned()], vec![message.to_string()]));
     harness.sessions_begun_and_resumed(1, 1).await;
     listening.stop().await;
@@ -66,6 +67,7 @@ async fn message_being_stored_at_crash_is_redelivered() {
     let listening = harness.connected(&taker).await;
     harness.fake.person_says(GENERAL, ANN, "hello");
     taker.tried(1).await;
+    // A checkpoint would be saved by now.
     tokio::time::sleep(harness.waits.checkpoint_interval * 3).await;
     listening.kill().await;
     let survivor = taker.of_the_next_process();
@@ -86,7 +88,6 @@ async fn checkpoint_stays_before_message_that_failed_to_store() {
     harness.fake.person_says(OTHER, BOB, "after");
     taker.takes(2).await;
     taker.keeps("the place before what can't be stored", |bookmark| bookmark["seq"] == 3).await;
-    tokio::time::sleep(harness.waits.checkpoint_interval * 3).await;
     listening.stop().await;
     assert_eq!(taker.bookmark()["seq"], 3);
     let survivor = taker.of_the_next_process();
@@ -122,6 +123,7 @@ async fn checkpoints_are_saved_periodically_not_per_event() {
     let listening = harness.connected(&taker).await;
     for number in 0..50 {
         harness.fake.person_says(GENERAL, ANN, &number.to_string());
+        // Spread over the checkpoint's interval.
         tokio::time::sleep(Duration::from_millis(4)).await;
     }
     taker.takes(50).await;
@@ -129,6 +131,7 @@ async fn checkpoints_are_saved_periodically_not_per_event() {
     let most = began.elapsed().as_millis() / harness.waits.checkpoint_interval.as_millis() + 2;
     assert!(u128::from(taker.bookmarks()) <= most, "{} times and not {most}", taker.bookmarks());
     let kept = taker.bookmarks();
+    // A checkpoint would be saved by now.
     tokio::time::sleep(harness.waits.checkpoint_interval * 2).await;
     assert_eq!(taker.bookmarks(), kept, "nothing has changed");
     listening.stop().await;
@@ -241,7 +244,7 @@ async fn resuming_process_remembers_boosted_guild_limits() {
     for place in places {
         let limit = channel.capabilities(&conversation(&place.to_string())).file_bytes;
         assert_eq!(limit, 50 * MIB);
-        channel.send(&harness.part_in(place, PartContent::File(film.clone()))).await.unwrap();
+        channel.post(&harness.part_in(place, PartContent::File(film.clone()))).await.unwrap();
         let sent =
             harness.discord.transcript().visible(place).flat_map(|message| message.files.clone()).collect::<Vec<_>>();
         assert_eq!(sent.iter().map(|file| file.bytes).collect::<Vec<_>>(), [30 * MIB]);
@@ -346,10 +349,10 @@ async fn zero_session_limit_polls_slowly_and_warns_once() {
     harness.waits.max_retry_delay = Duration::from_secs(1);
     let (log, _guard) = LogCapture::listen();
     let listening = harness.listen(&RecordingInbound::new());
-    until("it is asked again", || harness.fake.requests("GET /gateway/bot") >= 2).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let asked = harness.fake.requests("GET /gateway/bot");
-    assert!(asked < 10, "{asked}");
+    let began = Instant::now();
+    wait_until("it is asked five times", || harness.fake.requests("GET /gateway/bot") >= 5).await;
+    // The delays double, and jitter takes half of them at most.
+    assert!(began.elapsed() >= harness.waits.min_retry_delay * (1 + 2 + 4 + 8) / 2, "{:?}", began.elapsed());
     assert_eq!(log.lines_with("session start limit reached"), 1, "{}", log.text());
     listening.stop().await;
 }
@@ -366,6 +369,7 @@ async fn stopping_is_heard_while_nothing_can_be_written() {
     let connections = harness.fake.gateway().report().connections;
     let listening = harness.listen(&RecordingInbound::with_bookmark(kept));
     harness.fake.gateway().wait_until(|report| report.connections > connections).await.expect("it connects");
+    // Until the line is full, which only its writer knows.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let asked = Instant::now();
     listening.stop().await;

@@ -19,6 +19,7 @@ use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
 use satchel_fake_kit::FaultyBlobs;
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
+use satchel_wait::wait_until;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Semaphore, watch},
@@ -116,7 +117,7 @@ impl GatewayHarness {
     pub(crate) async fn connected(&self, taker: &Arc<RecordingInbound>) -> ListenerTask {
         let listening = self.listen(taker);
         self.fake.gateway().wait_connected(1).await.expect("it connects");
-        until("the session is remembered", || taker.bookmark()["session_id"].is_string()).await;
+        wait_until("the session is remembered", || taker.bookmark()["session_id"].is_string()).await;
         listening
     }
 
@@ -307,12 +308,12 @@ impl RecordingInbound {
 
     /// Waits until a bookmark is kept that is as wanted.
     pub(crate) async fn keeps(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
-        until(what, || is_so(&self.bookmark())).await;
+        wait_until(what, || is_so(&self.bookmark())).await;
     }
 
     /// Waits until so many messages were taken.
     pub(crate) async fn takes(&self, messages: usize) {
-        until(&format!("{messages} messages are taken"), || locked(&self.taken).len() >= messages).await;
+        wait_until(&format!("{messages} messages are taken"), || locked(&self.taken).len() >= messages).await;
     }
 
     /// Waits until so many attempts to store something were begun.
@@ -386,14 +387,4 @@ impl Inbound for RecordingInbound {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "in vain: {what}");
 }

@@ -11,9 +11,10 @@ use satchel_fake_discord::{
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming, FaultyBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
+use satchel_wait::wait_until;
 use serde_json::json;
 
-use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, OTHER, RecordingInbound, until};
+use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, OTHER, RecordingInbound};
 
 /// A bot that answers everything in one of its guild's channels, and elsewhere what is said to it.
 async fn start() -> GatewayHarness {
@@ -188,7 +189,7 @@ const OFFER: &str = "PUT /applications/{}/commands";
 const OFFERED: &str = "GET /applications/{}/commands";
 
 async fn offered(harness: &GatewayHarness) {
-    until("the commands are offered", || harness.fake.commands().len() == 2).await;
+    wait_until("the commands are offered", || harness.fake.commands().len() == 2).await;
 }
 
 fn interaction(harness: &GatewayHarness, channel: u64, id: u64) -> SentInteraction {
@@ -198,7 +199,7 @@ fn interaction(harness: &GatewayHarness, channel: u64, id: u64) -> SentInteracti
 }
 
 async fn answer(harness: &GatewayHarness, channel: u64, id: u64) -> InteractionResponse {
-    until("the interaction is answered", || interaction(harness, channel, id).answer.is_some()).await;
+    wait_until("the interaction is answered", || interaction(harness, channel, id).answer.is_some()).await;
     interaction(harness, channel, id).answer.expect("it was waited for")
 }
 
@@ -263,10 +264,10 @@ async fn late_interaction_response_is_harmless() {
     fake.script_next(CALLBACK, ApiRefusal::new(404, 10_062, "Unknown interaction"));
     fake.person_presses(BOB, question, "/allow A1");
     take(&taker, 1).await;
-    until("it was answered", || fake.requests(CALLBACK) == 1).await;
+    wait_until("it was answered", || fake.requests(CALLBACK) == 1).await;
     fake.person_says(GENERAL, ANN, &format!("{} and on", fake.mention()));
     take(&taker, 2).await;
-    until("it is told", || log.text().contains("an interaction shows as failed")).await;
+    wait_until("it is told", || log.text().contains("an interaction shows as failed")).await;
     listening.stop().await;
     let text = log.text();
     let line = text.lines().find(|line| line.contains("an interaction shows as failed")).unwrap();
@@ -282,12 +283,12 @@ async fn interaction_token_is_neither_stored_nor_logged() {
     let question = harness.bot_says(GENERAL, "May I?", &["/allow A1"]).await;
     fake.script_next(CALLBACK, Fault::ResetMidTransfer);
     let failed = fake.person_presses(BOB, question, "/allow A1");
-    until("one answer failed", || log.text().contains("an interaction shows as failed")).await;
+    wait_until("one answer failed", || log.text().contains("an interaction shows as failed")).await;
     fake.dispatch(
         "INTERACTION_CREATE",
         json!({ "id": "5", "type": 2, "token": "aW50ZXJhY3Rpb246-odd", "channel_id": "7" }),
     );
-    until("one was unreadable", || taker.unreadable().len() == 1).await;
+    wait_until("one was unreadable", || taker.unreadable().len() == 1).await;
     let pressed = fake.person_presses(BOB, question, "/allow A1");
     answer(&harness, GENERAL, pressed).await;
     listening.stop().await;
@@ -311,13 +312,13 @@ async fn commands_are_registered_once_until_they_change() {
     assert_eq!(harness.fake.requests(OFFER), 1);
 
     let listening = harness.connected(&RecordingInbound::new()).await;
-    until("what is offered was looked at", || harness.fake.requests(OFFERED) == 2).await;
+    wait_until("what is offered was looked at", || harness.fake.requests(OFFERED) == 2).await;
     listening.stop().await;
     assert_eq!(harness.fake.requests(OFFER), 1, "they are there");
 
     harness.settings.commands[1].description = "send it once more".into();
     let listening = harness.connected(&RecordingInbound::new()).await;
-    until("the new words are there", || harness.fake.commands()[1]["description"] == "send it once more").await;
+    wait_until("the new words are there", || harness.fake.commands()[1]["description"] == "send it once more").await;
     listening.stop().await;
     assert_eq!(harness.fake.requests(OFFER), 2);
 }
@@ -342,13 +343,13 @@ async fn choices_are_registered_up_to_the_limit() {
     listening.stop().await;
 
     let listening = harness.connected(&RecordingInbound::new()).await;
-    until("what is offered was looked at", || harness.fake.requests(OFFERED) == 2).await;
+    wait_until("what is offered was looked at", || harness.fake.requests(OFFERED) == 2).await;
     listening.stop().await;
     assert_eq!(harness.fake.requests(OFFER), 1, "they are there");
 
     harness.settings.commands[1].choices = choices(26);
     let listening = harness.connected(&RecordingInbound::new()).await;
-    until("no choice limits what is typed", || registered(&harness).is_empty()).await;
+    wait_until("no choice limits what is typed", || registered(&harness).is_empty()).await;
     listening.stop().await;
     assert_eq!(harness.fake.requests(OFFER), 2);
 }

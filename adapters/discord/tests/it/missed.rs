@@ -8,11 +8,12 @@ use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission, Tier};
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
-use satchel_ports::{Channel, SendRequest};
+use satchel_ports::{Channel, PostRequest};
+use satchel_wait::wait_until;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, OTHER, RecordingInbound, THREAD, until};
+use crate::harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, OTHER, RecordingInbound, THREAD};
 
 const HISTORY: &str = "GET /channels/{}/messages";
 
@@ -62,7 +63,7 @@ async fn new_messages_wait_for_backfill_of_their_channel() {
         harness.fake.script(HISTORY, FaultTiming::Nth(number), Fault::RateLimit { retry_after_ms: 200 });
     }
     let listening = harness.connected(&taker).await;
-    until("history is asked", || harness.fake.requests(HISTORY) > 0).await;
+    wait_until("history is asked", || harness.fake.requests(HISTORY) > 0).await;
     harness.fake.person_says(GENERAL, ANN, "said since");
     harness.fake.person_says(OTHER, BOB, "elsewhere");
     taker.takes(4).await;
@@ -83,7 +84,7 @@ async fn a_thousand_messages_are_read_to_the_last() {
     taker.takes(1_001).await;
     assert_eq!(taker.texts_of(GENERAL), words);
     // Ten full pages, and an empty one that says that there are no more; the direct channel's one.
-    until("the end is seen", || harness.fake.requests(HISTORY) == 12).await;
+    wait_until("the end is seen", || harness.fake.requests(HISTORY) == 12).await;
     listening.stop().await;
 }
 
@@ -138,12 +139,13 @@ async fn checkpoint_stays_until_every_missed_message_is_stored() {
     harness.sessions_begun_and_resumed(2, 0).await;
     harness.fake.person_says(harness.direct, ANN, "said since");
     taker.takes(2).await;
-    tokio::time::sleep(harness.waits.checkpoint_interval * 3).await;
+    // One try for each of the two that were taken; the others are of the history that can't be stored.
+    taker.tried(4).await;
     listening.stop().await;
     assert_eq!(taker.bookmark(), before);
     let survivor = taker.of_the_next_process();
     let listening = harness.listen(&survivor);
-    until("both are taken", || survivor.texts_of(GENERAL).len() == 2).await;
+    wait_until("both are taken", || survivor.texts_of(GENERAL).len() == 2).await;
     assert_eq!(survivor.texts_of(GENERAL), ["one", "two"]);
     survivor.keeps("the new session", |bookmark| bookmark["session_id"] != before["session_id"]).await;
     listening.stop().await;
@@ -153,6 +155,7 @@ async fn checkpoint_stays_until_every_missed_message_is_stored() {
 async fn first_start_reads_no_earlier_messages() {
     let harness = GatewayHarness::start().await;
     harness.fake.person_says(GENERAL, ANN, "long ago");
+    // A message's id holds the millisecond in which it was said.
     tokio::time::sleep(Duration::from_millis(5)).await;
     let taker = RecordingInbound::new();
     let listening = harness.connected(&taker).await;
@@ -167,7 +170,7 @@ async fn guild_joined_later_is_not_backfilled() {
     let harness = GatewayHarness::start().await;
     let taker = gone(&harness).await;
     let listening = harness.connected(&taker).await;
-    until("what was missed is read", || harness.fake.requests(HISTORY) == 1).await;
+    wait_until("what was missed is read", || harness.fake.requests(HISTORY) == 1).await;
     // Nobody tells us of a guild that we aren't in.
     harness.fake.channel(8_000, 8_100, "general");
     harness.fake.forbid(8_100, Permission::View);
@@ -202,7 +205,7 @@ async fn edited_message_is_stored_once_from_any_source() {
     harness.fake.person_edits(GENERAL, ANN, missed, "missed");
     harness.fake.script(HISTORY, FaultTiming::First(6), Fault::RateLimit { retry_after_ms: 100 });
     let listening = harness.listen(&taker);
-    until("history is asked", || harness.fake.requests(HISTORY) > 0).await;
+    wait_until("history is asked", || harness.fake.requests(HISTORY) > 0).await;
     // Its events wait for history, which shows the message as it is then.
     let held = harness.fake.person_says(GENERAL, ANN, "hold");
     for words in ["holds", "held"] {
@@ -261,7 +264,7 @@ async fn a_photo_is_found(
     harness.fake.person_sends(channel, person, "look", vec![photo]);
     let next = taker.of_the_next_process();
     let listening = harness.connected(&next).await;
-    until("what was sent is found", || next.texts().contains(&"look".to_owned())).await;
+    wait_until("what was sent is found", || next.texts().contains(&"look".to_owned())).await;
     let last = next.taken().pop().expect("something was found");
     let files: Vec<_> = last.files.iter().map(|file| file.filename.as_str()).collect();
     assert_eq!((last.text.as_str(), files), ("look", vec!["photo.bin"]));
@@ -273,7 +276,7 @@ async fn chat_with_only_a_command_is_backfilled() {
     let harness = GatewayHarness::start().await;
     let taker = RecordingInbound::new();
     let listening = harness.connected(&taker).await;
-    until("the command is offered", || !harness.fake.commands().is_empty()).await;
+    wait_until("the command is offered", || !harness.fake.commands().is_empty()).await;
     harness.fake.person_commands(harness.direct, ANN, "files", &[]);
     taker.takes(1).await;
     a_photo_is_found(&harness, &taker, listening, harness.direct, ANN).await;
@@ -298,7 +301,7 @@ async fn chat_with_only_an_undecodable_event_is_backfilled() {
     let ann = json!({ "id": ANN.to_string(), "username": "ann" });
     let odd = json!({ "id": "7", "channel_id": harness.direct.to_string(), "author": ann, "content": 7 });
     harness.fake.dispatch("MESSAGE_CREATE", odd);
-    until("it is kept", || taker.unreadable().len() == 1).await;
+    wait_until("it is kept", || taker.unreadable().len() == 1).await;
     a_photo_is_found(&harness, &taker, listening, harness.direct, ANN).await;
 }
 
@@ -313,8 +316,8 @@ async fn chat_of_newly_approved_person_is_backfilled() {
     a_photo_is_found(&harness, &taker, listening, direct, BOB).await;
 }
 
-fn to_bob() -> SendRequest {
-    SendRequest {
+fn to_bob() -> PostRequest {
+    PostRequest {
         part_id: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: format!("discord:@{BOB}").parse().expect("it is a person's"),
@@ -330,7 +333,7 @@ async fn a_chat_that_satchel_has_opened_is_read() {
     let channel = harness.channel();
     let listening = ListenerTask::begin(harness.listener_of(Arc::clone(&channel)), &taker);
     taker.keeps("the session", |kept| kept["session_id"].is_string()).await;
-    channel.send(&to_bob()).await.expect("Bob takes messages");
+    channel.post(&to_bob()).await.expect("Bob takes messages");
     a_photo_is_found(&harness, &taker, listening, harness.fake.direct(BOB), BOB).await;
 }
 
@@ -342,7 +345,7 @@ async fn chat_opened_by_bot_is_saved_at_once() {
     let channel = harness.channel();
     let listening = ListenerTask::begin(harness.listener_of(Arc::clone(&channel)), &taker);
     taker.keeps("the session", |kept| kept["session_id"].is_string()).await;
-    channel.send(&to_bob()).await.expect("Bob takes messages");
+    channel.post(&to_bob()).await.expect("Bob takes messages");
     let chat = json!([harness.fake.direct(BOB).to_string()]);
     taker.keeps("the chat", |kept| kept["direct"] == chat).await;
     listening.kill().await;

@@ -23,7 +23,7 @@ use satchel_domain::{
 use satchel_fake_discord::{DiscordFile, DiscordMessage, DiscordRules, FakeDiscord, Mention, Permission, Tier};
 use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
-use satchel_ports::{Activity, BlobHint, Blobs, ByteStream, Channel, SendRequest};
+use satchel_ports::{Activity, BlobHint, Blobs, ByteStream, Channel, PostRequest};
 use satchel_routing::tables;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -100,8 +100,8 @@ impl OutboundHarness {
         channel_with(&self.discord, Arc::clone(&self.blobs) as _, unpaced())
     }
 
-    pub(crate) fn part_in(&self, place: u64, content: PartContent) -> SendRequest {
-        SendRequest {
+    pub(crate) fn part_in(&self, place: u64, content: PartContent) -> PostRequest {
+        PostRequest {
             part_id: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&place.to_string()),
@@ -110,12 +110,12 @@ impl OutboundHarness {
         }
     }
 
-    pub(crate) fn part(&self, content: PartContent) -> SendRequest {
+    pub(crate) fn part(&self, content: PartContent) -> PostRequest {
         self.part_in(self.place, content)
     }
 
     pub(crate) async fn send(&self, content: PartContent) -> Result<Vec<MessageRef>, SendError> {
-        self.channel.send(&self.part(content)).await
+        self.channel.post(&self.part(content)).await
     }
 
     /// Stores a file as an item of a part.
@@ -286,8 +286,8 @@ async fn nobody_is_ever_pinged() {
     let harness = OutboundHarness::new().await;
     let asked = harness.discord.person_says(harness.place, PERSON, "hello");
     let words = format!("@everyone @here <@{PERSON}> <@&{GUILD}>");
-    let part = SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(text(&words)) };
-    let sent = harness.channel.send(&part).await.unwrap();
+    let part = PostRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(text(&words)) };
+    let sent = harness.channel.post(&part).await.unwrap();
     harness.channel.edit(&sent[0], &harness.part(text(&format!("{words} again")))).await.unwrap();
     harness.send(bundle(&words, harness.items(&["a.bin"]).await)).await.unwrap();
     harness.send(PartContent::Notice { text: words.clone() }).await.unwrap();
@@ -404,19 +404,19 @@ async fn final_edit_adds_files_and_is_idempotent() {
 #[tokio::test]
 async fn a_persons_direct_channel_is_opened_once() {
     let harness = OutboundHarness::new().await;
-    let to_ann = |words: &str| SendRequest { conversation: conversation("@4711"), ..harness.part(text(words)) };
+    let to_ann = |words: &str| PostRequest { conversation: conversation("@4711"), ..harness.part(text(words)) };
     harness.channel.show_activity(&conversation("@4711"), Activity::Writing).await;
-    let sent = harness.channel.send(&to_ann("hello")).await.unwrap();
-    harness.channel.send(&to_ann("again")).await.unwrap();
+    let sent = harness.channel.post(&to_ann("hello")).await.unwrap();
+    harness.channel.post(&to_ann("again")).await.unwrap();
     harness.channel.edit(&sent[0], &to_ann("hello, Ann")).await.unwrap();
     let direct = harness.discord.direct(PERSON);
     assert_eq!(harness.discord.transcript().texts(direct), ["hello, Ann", "again"]);
     assert_eq!(harness.discord.requests("POST /users/@me/channels"), 1);
     let after_a_restart = harness.restarted();
     harness.discord.script_next("POST /users/@me/channels", Fault::AcceptAndDrop);
-    let answer = after_a_restart.send(&to_ann("later")).await;
+    let answer = after_a_restart.post(&to_ann("later")).await;
     assert!(matches!(answer, Err(SendError::NotSent { .. })), "opening shows nothing: {answer:?}");
-    after_a_restart.send(&to_ann("later")).await.unwrap();
+    after_a_restart.post(&to_ann("later")).await.unwrap();
     assert_eq!(harness.discord.transcript().texts(direct).len(), 3);
 }
 
@@ -431,6 +431,7 @@ async fn typing_indicator_is_sent_but_not_repeated_immediately() {
     // Long enough for the answer to be read, and then for another call to arrive.
     tokio::time::sleep(Duration::from_millis(150)).await;
     harness.channel.show_activity(&conversation("100"), Activity::Writing).await;
+    // Another call would arrive by now.
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert_eq!(harness.discord.transcript().channels[&harness.place].typed, 1);
 }
@@ -445,7 +446,7 @@ async fn forbidden_send_explains_reason_in_plain_language() {
     let hello = || text("hello");
     let direct = harness.discord.direct(PERSON);
     harness.discord.person_blocks(PERSON);
-    let to_the_person = harness.channel.send(&harness.part_in(direct, hello())).await;
+    let to_the_person = harness.channel.post(&harness.part_in(direct, hello())).await;
     assert_eq!(reason(to_the_person), "the person doesn't accept direct messages from the bot");
     harness.discord.forbid(harness.place, Permission::Send);
     assert!(reason(harness.send(hello()).await).starts_with("the bot lacks a permission"));
@@ -453,8 +454,8 @@ async fn forbidden_send_explains_reason_in_plain_language() {
     assert_eq!(reason(harness.send(hello()).await), "the bot can't see the channel");
     harness.discord.delete_channel(harness.place);
     assert_eq!(reason(harness.send(hello()).await), "the channel no longer exists");
-    let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..harness.part(hello()) };
-    assert_eq!(reason(harness.channel.send(&elsewhere).await), "console:main is not a Discord channel");
+    let elsewhere = PostRequest { conversation: "console:main".parse().unwrap(), ..harness.part(hello()) };
+    assert_eq!(reason(harness.channel.post(&elsewhere).await), "console:main is not a Discord channel");
 }
 
 #[tokio::test]
@@ -473,13 +474,13 @@ async fn words_go_where_files_may_not() {
 async fn message_is_sent_without_unavailable_reply_target() {
     let harness = OutboundHarness::new().await;
     let asked = harness.discord.person_says(harness.place, PERSON, "hello?");
-    let answering = |content| SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(content) };
-    harness.channel.send(&answering(text("an answer"))).await.unwrap();
+    let answering = |content| PostRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(content) };
+    harness.channel.post(&answering(text("an answer"))).await.unwrap();
     harness.discord.forbid(harness.place, Permission::ReadHistory);
-    harness.channel.send(&answering(bundle("no reference is allowed", harness.items(&["a.bin"]).await))).await.unwrap();
+    harness.channel.post(&answering(bundle("no reference is allowed", harness.items(&["a.bin"]).await))).await.unwrap();
     harness.discord.allow(harness.place, Permission::ReadHistory);
     harness.discord.person_deletes(asked);
-    harness.channel.send(&answering(text("it is gone"))).await.unwrap();
+    harness.channel.post(&answering(text("it is gone"))).await.unwrap();
     let transcript = harness.discord.transcript();
     let answered: Vec<_> = transcript.visible(harness.place).map(|message| message.reply_to).collect();
     assert_eq!(answered, [Some(asked), None, None]);

@@ -21,6 +21,7 @@ use satchel_fake_discord::{
 use satchel_fake_kit::{Fault, FaultyBlobs};
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
+use satchel_wait::wait_until;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -134,6 +135,7 @@ impl Soak {
                 if !quiet.load(Ordering::Relaxed) {
                     says(&fake, &places, &said, &mut random);
                 }
+                // As people do, at any moment.
                 tokio::time::sleep(Duration::from_millis(random.below(12) as u64)).await;
             }
         });
@@ -253,6 +255,7 @@ impl Soak {
                 10 => self.fake.script_next("GET /channels/{}/messages", Fault::ServerError),
                 _ => self.restart(ListenerTask::kill).await,
             }
+            // Until the next trouble, at any moment.
             tokio::time::sleep(Duration::from_millis(random.below(40) as u64)).await;
         }
     }
@@ -287,9 +290,7 @@ impl Soak {
     /// Waits until people have said so much more.
     async fn more_is_said(&self, messages: usize) {
         let so_far = self.said().len();
-        while self.said().len() < so_far + messages {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        wait_until("people say more", || self.said().len() >= so_far + messages).await;
     }
 
     /// Waits until all that has been said by now is taken in.
@@ -469,6 +470,7 @@ impl FailingInbound {
     /// Takes its time, and fails each eleventh time.
     async fn work(&self) -> Result<(), InboundError> {
         let number = self.tries.fetch_add(1, Ordering::Relaxed);
+        // So that messages of several channels are stored side by side.
         tokio::time::sleep(Duration::from_millis(number % 4)).await;
         if number % 11 == 10 {
             self.write(|report| report.failures += 1);

@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use rstest::rstest;
+use satchel_wait::wait_until_async;
+use tokio::net::TcpStream;
 
 use super::{
     server::{ServerStep, StubServer, answer, head, ok, redirect},
@@ -101,8 +103,9 @@ async fn the_time_limit_holds_all_redirects_together() {
 async fn nobody_at_the_address_is_told_as_such() {
     let server = StubServer::victim().await;
     let (url, allowed) = (server.url("/file?sig=secret"), server.address().to_string());
+    let address = server.address();
     drop(server);
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    wait_until_async("nobody is there", async || TcpStream::connect(address).await.is_err()).await;
     let failure = fetch(&HttpFetcher::new(settings(&[allowed])), &url).await.map(|fetched| fetched.url);
     let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.contains("can't be reached") && !reason.contains("secret"), "{reason}");

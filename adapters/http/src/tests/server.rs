@@ -119,10 +119,13 @@ async fn serve(mut stream: TcpStream, heads: Arc<Mutex<Vec<String>>>, answer: Ar
             }
             ServerStep::Repeat(bytes, pause) => {
                 while stream.write_all(&bytes).await.is_ok() {
+                    // A server as slow as the test says.
                     tokio::time::sleep(pause).await;
                 }
             }
+            // As slow as the test says.
             ServerStep::Pause(pause) => tokio::time::sleep(pause).await,
+            // Longer than any test.
             ServerStep::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
         }
     }

@@ -138,8 +138,8 @@ async fn dropped_writer_completes_what_it_was_given() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(&directory);
     let release = block(&writer).await;
-    // Slow enough to be seen where nobody waits for it.
     let slow = |db: &Database| {
+        // Slow enough to be seen where nobody waits for it.
         thread::sleep(Duration::from_millis(50));
         insert(db, "given")
     };

@@ -102,6 +102,7 @@ fn slow_file(chunks: usize, pause: Duration, counter: Arc<AtomicUsize>) -> ByteS
     let chunks = stream::iter(0..chunks).then(move |_| {
         let counter = Arc::clone(&counter);
         async move {
+            // A file as slow as the test says.
             tokio::time::sleep(pause).await;
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(Bytes::from(vec![7; CHUNK]))
@@ -181,6 +182,7 @@ async fn dropped_upload_closes_its_connection() {
     let counter: Arc<AtomicUsize> = Arc::default();
     let started = async {
         while counter.load(Ordering::Relaxed) < 5 {
+            // Polls: the counter announces nothing.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -89,6 +89,7 @@ async fn abandoned_command_is_killed_with_its_children() {
         let runs = || std::fs::read_to_string(format!("/proc/{number}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
         let began = Instant::now();
         while runs() && began.elapsed() < Duration::from_secs(10) {
+            // Polls: somebody else's process announces nothing.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(!runs(), "{number} is still running");

@@ -9,10 +9,11 @@ use rstest::rstest;
 use satchel_domain::WakeRequest;
 use satchel_ports::{ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool, probe};
+use satchel_wait::wait_until;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, by, failure, gone, limited, nested, script, timed_out, until, value};
+use crate::stage::{StandIn, World, by, failure, gone, limited, nested, script, timed_out, value};
 
 #[tokio::test]
 async fn script_reaches_worker_and_value_returns() {
@@ -198,7 +199,7 @@ async fn a_script_that_nobody_wants_is_stopped(#[case] body: &str) {
         let begun = stand_in.path().with_file_name("begun");
         let asked = usize::from(body.contains("call hang")) + usize::from(body.contains("create"));
         let is_asked = || world.under_way.load(Ordering::SeqCst) == asked;
-        let has_begun = until("it has begun", || begun.exists() && is_asked());
+        let has_begun = wait_until("it has begun", || begun.exists() && is_asked());
         if cancels {
             let cancelling = async {
                 has_begun.await;

@@ -1,13 +1,12 @@
 //! Workers that die, at every step and in every way.
 
-use std::time::Duration;
-
 use rstest::rstest;
 use satchel_ports::ScriptHost;
+use satchel_wait::wait_until;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, by, failure, gone, script, until, value};
+use crate::stage::{StandIn, World, by, failure, gone, script, value};
 
 #[rstest]
 #[case::when_it_was_ready("ready; DIE")]
@@ -69,9 +68,9 @@ async fn killed_worker_is_detected_even_during_call() {
         let stand_in = StandIn::new(body);
         let (pool, world, cancel, script) = (stand_in.pool(), World::default(), CancellationToken::new(), script(""));
         let begun = stand_in.path().with_file_name("begun");
+        let is_in_call = || !body.contains("call hang") || !world.names_asked().is_empty();
         let killing = async {
-            until("it has begun", || begun.exists()).await;
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            wait_until("it has begun", || begun.exists() && is_in_call()).await;
             stand_in.kill(stand_in.numbers()[0]);
         };
         let (evaluation, ()) = tokio::join!(pool.run(&script, &world, &cancel), killing);

@@ -7,9 +7,10 @@ use std::{
 
 use satchel_ports::{ScriptError, ScriptHost, ScriptRequest};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, conversation, gone, script, until, value};
+use crate::stage::{StandIn, World, conversation, gone, script, value};
 
 fn of(key: &str) -> ScriptRequest {
     ScriptRequest { conversation: conversation(key), ..script("") }
@@ -47,10 +48,10 @@ async fn busy_conversation_does_not_delay_another() {
         })
     };
     let mut running: Vec<_> = (0..200).map(|_| run("busy")).collect();
-    until("some have run", || ended.lock().unwrap().len() >= 5).await;
+    wait_until("some have run", || ended.lock().unwrap().len() >= 5).await;
     let before = ended.lock().unwrap().len();
     running.push(run("new"));
-    until("the new one has run", || ended.lock().unwrap().contains(&"new")).await;
+    wait_until("the new one has run", || ended.lock().unwrap().contains(&"new")).await;
     let position = ended.lock().unwrap().iter().position(|key| *key == "new").unwrap();
     // One that runs, one that was the next already, and one that may have ended since the look.
     assert!(position <= before + 3, "{before} before it came, {position} before it ran");
@@ -69,7 +70,7 @@ async fn slot_wait_beyond_timeout_is_reported() {
     let (world, cancel, slow, waiting) = (World::default(), CancellationToken::new(), of("a"), of("b"));
     let first = pool.run(&slow, &world, &cancel);
     let second = async {
-        until("the first one runs", || !stand_in.numbers().is_empty()).await;
+        wait_until("the first one runs", || !stand_in.numbers().is_empty()).await;
         let begun = Instant::now();
         let evaluation = pool.run(&waiting, &world, &CancellationToken::new()).await;
         let reason = "too many scripts are running; try again in a moment".to_owned();

@@ -21,6 +21,7 @@ use satchel_ports::{
     script_host::{FunctionCall, NewScriptFile},
 };
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
+use satchel_wait::wait_until;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// What every stand-in knows. Each notes its number when it starts, and loops for ever for so many seconds only, should
 /// nobody end it.
 const PRELUDE: &str = r#"#!/bin/sh
-ulimit -t 20
+ulimit -t 60
 PATH=/usr/local/bin:/usr/bin:/bin
 HERE=${0%/*}
 echo $$ >> "$HERE/numbers"
@@ -180,10 +181,12 @@ impl HostFunctions for World {
             "deep" => Ok(nested(65)),
             "hang" => std::future::pending().await,
             "wait" => {
+                // Long enough for more calls than are allowed to meet it.
                 tokio::time::sleep(Duration::from_millis(30)).await;
                 let are_there = || self.most_under_way.load(Ordering::SeqCst) >= self.waits_for;
                 let begun = Instant::now();
                 while !are_there() && begun.elapsed() < Duration::from_secs(5) {
+                    // Polls: the counter announces nothing.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 Ok(Value::Null)
@@ -260,17 +263,8 @@ pub(crate) fn exists(number: u32) -> bool {
     Path::new("/proc").join(number.to_string()).exists()
 }
 
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// Waits until none of these processes is there any more, not even one that nobody has waited for.
 pub(crate) async fn gone(numbers: &[u32]) {
     assert!(!numbers.is_empty());
-    until("a process is left", || !numbers.iter().any(|number| exists(*number))).await;
+    wait_until("no process is left", || !numbers.iter().any(|number| exists(*number))).await;
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use satchel_ports::ScriptHost;
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, exists, failure, gone, script, until, value};
+use crate::stage::{StandIn, World, exists, failure, gone, script, value};
 
 const FRIENDLY: &str = "ready; echo $$ >> \"$HERE/waiting\"; hear; echo $$ >> \"$HERE/served\"; done_with 1; hang";
 
@@ -21,10 +22,9 @@ fn warm(stand_in: &StandIn, warm: usize, idle: Duration) -> WorkerPool {
 
 /// Waits until so many workers have ever waited, and the pool knows of each.
 async fn have_waited(stand_in: &StandIn, count: usize) {
-    until("so many wait", || stand_in.noted("waiting").len() == count).await;
-    for _ in 0..5 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait_until("so many wait", || stand_in.noted("waiting").len() == count).await;
+    // They are written down a moment before the pool hears from them.
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 const LONG: Duration = Duration::from_secs(600);
@@ -33,10 +33,12 @@ const LONG: Duration = Duration::from_secs(600);
 async fn warm_workers_start_only_after_first_script() {
     let stand_in = StandIn::new(FRIENDLY);
     let pool = warm(&stand_in, 2, LONG);
+    // Longer than a refill and a start take.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(stand_in.numbers().is_empty());
     runs(&pool).await;
     have_waited(&stand_in, 3).await;
+    // Longer than a refill and a start take.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(stand_in.numbers().len(), 3);
     runs(&pool).await;
@@ -70,6 +72,7 @@ async fn warm_workers_stop_when_idle() {
     runs(&pool).await;
     have_waited(&stand_in, 3).await;
     gone(&stand_in.numbers()).await;
+    // Longer than a refill and a start take.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(stand_in.numbers().len(), 3, "and none is started for nobody");
     runs(&pool).await;
@@ -85,7 +88,7 @@ async fn warm_worker_that_died_is_skipped() {
     for number in &stand_in.noted("waiting")[1..] {
         stand_in.kill(number.parse().unwrap());
         let stat = format!("/proc/{number}/stat");
-        until("it is dead", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))).await;
+        wait_until("it is dead", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))).await;
     }
     runs(&pool).await;
     let (waiting, served) = (stand_in.noted("waiting"), stand_in.noted("served"));
@@ -104,8 +107,9 @@ echo $$ >> \"$HERE/waiting\"; hear; done_with 1; hang";
     let deafen = stand_in.path().with_file_name("deafen");
     std::fs::write(&deafen, "").unwrap();
     runs(&pool).await;
-    until("one is deaf", || !stand_in.noted("deaf").is_empty()).await;
+    wait_until("one is deaf", || !stand_in.noted("deaf").is_empty()).await;
     std::fs::remove_file(deafen).unwrap();
+    // The pool may not have read its readiness yet.
     tokio::time::sleep(Duration::from_millis(50)).await;
     runs(&pool).await;
     gone(&[stand_in.noted("deaf")[0].parse().unwrap()]).await;
@@ -127,7 +131,7 @@ async fn a_pool_that_is_dropped_leaves_no_process() {
     let stand_in = StandIn::new("[ -e \"$HERE/first\" ] && hang; : > \"$HERE/first\"; begin; done_with 1; hang");
     let pool = warm(&stand_in, 1, LONG);
     runs(&pool).await;
-    until("the second one starts", || stand_in.numbers().len() == 2).await;
+    wait_until("the second one starts", || stand_in.numbers().len() == 2).await;
     drop(pool);
     // Less than the time after which it would be given up anyway.
     tokio::time::timeout(Duration::from_secs(4), gone(&stand_in.numbers())).await.unwrap();
@@ -142,7 +146,8 @@ async fn failed_worker_replacement_is_retried_with_next_script() {
     let broken = stand_in.path().with_file_name("broken");
     std::fs::write(&broken, "").unwrap();
     runs(&pool).await;
-    until("a replacement was tried", || stand_in.numbers().len() == 3).await;
+    wait_until("a replacement was tried", || stand_in.numbers().len() == 3).await;
+    // Longer than a refill and a start take.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(stand_in.numbers().len(), 3, "it is not tried without end");
     let evaluation = pool.run(&script(""), &World::default(), &CancellationToken::new()).await;

@@ -29,6 +29,7 @@ async fn acquire_until_granted(rate_limiter: &RateLimiter, address: Conversation
     while let Err(wait) = rate_limiter.acquire(address, part, call).await {
         assert!(wait > MAX_LOCAL_WAIT, "{wait:?} is waited for here");
         deferrals += 1;
+        // As told, under paused time.
         tokio::time::sleep(wait + Duration::from_millis(10)).await;
     }
     deferrals

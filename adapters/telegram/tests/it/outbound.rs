@@ -21,7 +21,7 @@ use satchel_domain::{
 };
 use satchel_fake_kit::{FakeFile, FaultyBlobs};
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
-use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
+use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, PostRequest};
 use satchel_routing::tables;
 use satchel_telegram::{HttpTimeouts, LookupSettings, TelegramChannel, TelegramSettings};
 use uuid::Uuid;
@@ -84,8 +84,8 @@ impl OutboundHarness {
         Self { telegram, channel: Arc::new(channel), blobs, chat }
     }
 
-    pub(crate) fn part_in(&self, chat: i64, content: PartContent) -> SendRequest {
-        SendRequest {
+    pub(crate) fn part_in(&self, chat: i64, content: PartContent) -> PostRequest {
+        PostRequest {
             part_id: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&chat.to_string()),
@@ -94,12 +94,12 @@ impl OutboundHarness {
         }
     }
 
-    pub(crate) fn part(&self, content: PartContent) -> SendRequest {
+    pub(crate) fn part(&self, content: PartContent) -> PostRequest {
         self.part_in(self.chat, content)
     }
 
     pub(crate) async fn send(&self, content: PartContent) -> Result<Vec<MessageRef>, SendError> {
-        self.channel.send(&self.part(content)).await
+        self.channel.post(&self.part(content)).await
     }
 
     /// Stores a file as an item of a part.

@@ -22,7 +22,7 @@ struct RecordingBus {
 }
 
 impl RecordingBus {
-    fn record(&self, request: &SendRequest, answer: &Result<Vec<MessageRef>, SendError>) {
+    fn record(&self, request: &PostRequest, answer: &Result<Vec<MessageRef>, SendError>) {
         let mut arrived = self.arrived.lock().unwrap();
         for message in answer.iter().flatten() {
             match arrived.iter_mut().find(|(known, _)| known == message) {
@@ -43,13 +43,13 @@ impl Channel for RecordingBus {
         self.channel.capabilities(conversation)
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let answer = self.channel.send(request).await;
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
+        let answer = self.channel.post(request).await;
         self.record(request, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let answer = self.channel.edit(message, request).await;
         self.record(request, &answer);
         answer

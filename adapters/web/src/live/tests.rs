@@ -137,6 +137,7 @@ async fn unwatched_draft_is_visible_until_turn_completes() {
     let ended = async {
         while hub.rooms().values().any(|room| room.state().has_renderer) {
             hub.on_event(&delta("."));
+            // Between two of the events, at which the renderer notices that nobody looks.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::stage::{Events, Stage, raw, until};
+use satchel_wait::wait_until_async;
+
+use crate::stage::{Events, Stage, raw};
 
 #[tokio::test]
 async fn nonsense_is_answered_and_the_server_goes_on() {
@@ -57,6 +59,7 @@ async fn two_hundred_pages_see_the_same() {
     let began = Instant::now();
     for number in 0..10 {
         stage.wrote(turn, 0, &format!("Piece {number}.\n\n")).await;
+        // A rendering each: they are at least 60 ms apart.
         tokio::time::sleep(Duration::from_millis(70)).await;
     }
     stage.wrote(turn, 0, "The end").await;
@@ -90,15 +93,16 @@ async fn in_flight_upload_finishes_before_shutdown() {
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.write_all(&[7; 100_000]).await.unwrap();
-    until("it is on its way", async || !stage.stored().is_empty()).await;
-    let ends = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+    wait_until_async("it is on its way", async || !stage.stored().is_empty()).await;
+    let address = stage.address;
+    let ends = async move {
+        let is_stopping = async || tokio::net::TcpStream::connect(address).await.is_err();
+        wait_until_async("nobody is let in any more", is_stopping).await;
         socket.write_all(&[7; 100_000]).await.unwrap();
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await.unwrap();
         answer
-    });
-    stage.stopped().await;
-    let answer = ends.await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(ends, stage.stopped());
     assert!(answer.starts_with("HTTP/1.1 201 Created"), "{answer}");
 }

@@ -146,6 +146,7 @@ impl ImageScaler for CountingScaler {
         self.total.fetch_add(1, Ordering::Relaxed);
         let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(running, Ordering::Relaxed);
+        // Long enough for the other requests to meet it.
         tokio::time::sleep(Duration::from_millis(50)).await;
         self.running.fetch_sub(1, Ordering::Relaxed);
         Ok(copy("image/png"))

@@ -418,16 +418,6 @@ pub(crate) async fn problem(answer: Response, status: u16, code: &str) -> Value 
     body
 }
 
-/// Waits until something is so.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    let waited = async {
-        while !check().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waited).await.unwrap_or_else(|_| panic!("it never came to pass: {what}"));
-}
-
 /// A stream of events as a browser reads it.
 pub(crate) struct Events {
     answer: Response,

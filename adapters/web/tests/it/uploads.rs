@@ -4,12 +4,13 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{FileReference, Filename};
 use satchel_ports::{Channel, FetchedFile, Storage};
+use satchel_wait::wait_until_async;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     api::PNG,
-    stage::{FILE_BYTES, Stage, problem, raw, read, signed, until},
+    stage::{FILE_BYTES, Stage, problem, raw, read, signed},
 };
 
 #[tokio::test]
@@ -61,7 +62,7 @@ async fn oversized_upload_is_refused_with_or_without_length() {
     let pieces = stream::iter(0..3).map(move |_| Ok::<_, std::io::Error>(Bytes::from(vec![7; bytes / 2])));
     let untold = stage.upload("a.bin", reqwest::Body::wrap_stream(pieces)).send().await.unwrap();
     problem(untold, 413, "too_large").await;
-    until("nothing is kept", async || stage.stored().is_empty()).await;
+    wait_until_async("nothing is kept", async || stage.stored().is_empty()).await;
 }
 
 /// The answer to a file that is far too large is read by a client that still sends.
@@ -92,9 +93,9 @@ async fn an_upload_that_breaks_off_leaves_nothing() {
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.write_all(&[7; 100_000]).await.unwrap();
-    until("it is on its way", async || !stage.stored().is_empty()).await;
+    wait_until_async("it is on its way", async || !stage.stored().is_empty()).await;
     drop(socket);
-    until("nothing of it is left", async || stage.stored().is_empty()).await;
+    wait_until_async("nothing of it is left", async || stage.stored().is_empty()).await;
 }
 
 /// What follows a body is the next request, never part of the file.

@@ -84,6 +84,7 @@ async fn cancelled_image_returns_at_once() {
     let (content, cancel) = (slow_png(), CancellationToken::new());
     let start = Instant::now();
     let cancelling = async {
+        // In the midst of the work, which says nothing before its end.
         tokio::time::sleep(Duration::from_millis(100)).await;
         cancel.cancel();
         Instant::now()

@@ -121,12 +121,17 @@ impl Worker {
 
     /// Waits for its end: how it ended and what it wrote to standard error.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
+        (self.wait_for_exit(), self.errors.recv_timeout(PATIENCE).unwrap())
+    }
+
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, self.errors.recv_timeout(PATIENCE).unwrap());
+                return status;
             }
             assert!(since.elapsed() < PATIENCE, "the worker did not end in {PATIENCE:?}");
+            // Polls: the standard library can't wait for a child with a time limit.
             thread::sleep(Duration::from_millis(2));
         }
     }

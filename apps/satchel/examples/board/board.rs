@@ -14,7 +14,7 @@ use satchel::embed::{
         capabilities::{StreamRule, VoiceRule},
         delivery::SendError,
     },
-    ports::{Blobs, Channel, FetchedFile, FileFetchError, SendRequest},
+    ports::{Blobs, Channel, FetchedFile, FileFetchError, PostRequest},
     tables,
 };
 use tokio::{fs, io::AsyncWriteExt};
@@ -32,13 +32,13 @@ impl Channel for Board {
     }
 
     fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
-        // Start with the table that comes nearest and change what differs. This one says that a second `send` of a part
+        // Start with the table that comes nearest and change what differs. This one says that a second `post` of a part
         // makes no second message, and that a text and its files are one message.
         let (voice, stream) = (VoiceRule::AudioFile, StreamRule::None);
         ChannelCapabilities { file_bytes: 100_000_000, voice, stream, can_edit: false, ..tables::web() }
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let conversation = self.directory.join(request.conversation.to_file_name());
         let message = conversation.join(request.part_id.to_string());
         if !fs::try_exists(&message).await.map_err(not_sent)? {

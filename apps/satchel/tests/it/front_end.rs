@@ -1,6 +1,6 @@
 //! The guide's program from a message to what hangs on the board, and its tool.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use satchel::embed::{
     ExtraTool, ModelScript, Ports, Satchel, SatchelOptions, ScriptedModel, build,
@@ -8,6 +8,7 @@ use satchel::embed::{
     ports::ledger::OutboxQuery,
     scripted_model::{ScriptedAnswer, ScriptedPiece},
 };
+use satchel_wait::wait_until_async;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -56,14 +57,11 @@ async fn tool_gives_the_person_a_file() {
     };
     let turn = inbound.accept(message).await.unwrap().unwrap();
     let unsettled = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
-    let over = async {
-        while archive.turn(turn).await.unwrap().is_none_or(|turn| turn.ending.is_none())
-            || !archive.parts(&unsettled).await.unwrap().is_empty()
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), over).await.unwrap();
+    wait_until_async("the turn is over and delivered", async || {
+        archive.turn(turn).await.unwrap().is_some_and(|turn| turn.ending.is_some())
+            && archive.parts(&unsettled).await.unwrap().is_empty()
+    })
+    .await;
     stop.cancel();
     working.await.unwrap();
     let rolls = &files(&messages)["1-rolls.txt"];

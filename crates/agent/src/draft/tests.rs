@@ -50,7 +50,7 @@ fn open(capabilities: ChannelCapabilities) -> Scene {
         other => panic!("not a text: {other:?}"),
     };
     let sent = Arc::clone(&shown);
-    channel.expect_send().returning(move |request| {
+    channel.expect_post().returning(move |request| {
         show(&sent, &request.content);
         Ok(vec![MessageRef("m1".into())])
     });
@@ -133,6 +133,7 @@ impl Scene {
     async fn passes(&mut self) {
         tokio::select! {
             () = &mut self.driving => panic!("nobody told the driver to finish"),
+            // Under paused time.
             () = tokio::time::sleep(INTERVAL + Duration::from_millis(310)) => {}
         }
     }

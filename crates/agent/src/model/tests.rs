@@ -37,6 +37,7 @@ const DONE: (u64, Option<Result<ModelEvent, ModelError>>) = (0, Some(Ok(ModelEve
 
 fn play(script: Script) -> ModelStream {
     let timed_events = stream::iter(script).then(|(seconds, event)| async move {
+        // Under paused time.
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         match event {
             Some(event) => event,

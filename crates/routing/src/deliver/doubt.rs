@@ -4,7 +4,7 @@ use satchel_domain::{
     Part, PartContent, PartState,
     delivery::{SearchResult, SendError},
 };
-use satchel_ports::{LedgerError, LookupOutcome, LookupRange, SendRequest};
+use satchel_ports::{LedgerError, LookupOutcome, LookupRange, PostRequest};
 
 use super::DeliveryContext;
 use crate::lookup::{DoubtfulSend, delete_duplicates, look_up};
@@ -14,7 +14,7 @@ use crate::lookup::{DoubtfulSend, delete_duplicates, look_up};
 pub(super) async fn search(
     context: &DeliveryContext,
     part: &Part,
-    request: SendRequest,
+    request: PostRequest,
 ) -> Result<Result<SearchResult, SendError>, LedgerError> {
     let DeliveryContext { outbox, channel, .. } = context;
     let range = LookupRange::After(outbox.last_sent_before(part.id).await?);
@@ -35,7 +35,7 @@ pub(super) async fn search(
 
 /// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of
 /// what has files again once the slowest upload must be through.
-pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, request: SendRequest) {
+pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, request: PostRequest) {
     let sent = match &part.state {
         PartState::Sent { messages } => messages.as_slice(),
         PartState::Open { message } => std::slice::from_ref(message),
@@ -77,7 +77,7 @@ async fn remove_duplicates_in(context: &DeliveryContext, send: DoubtfulSend, ran
     }
 }
 
-fn doubtful_send(context: &DeliveryContext, part: &Part, request: SendRequest) -> DoubtfulSend {
+fn doubtful_send(context: &DeliveryContext, part: &Part, request: PostRequest) -> DoubtfulSend {
     let since = part.first_attempt_at.unwrap_or_else(|| context.clock.now());
     DoubtfulSend { part: request, since, attempts: part.attempts }
 }

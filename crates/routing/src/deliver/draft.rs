@@ -8,7 +8,7 @@ use satchel_domain::{
     capabilities::StreamRule,
     delivery::{Draft, DraftCall, DraftStep, SendError},
 };
-use satchel_ports::{Lease, LedgerError, SendRequest};
+use satchel_ports::{Lease, LedgerError, PostRequest};
 use tokio::sync::watch;
 
 use super::{DeliveryContext, handle::DraftFeed};
@@ -184,7 +184,7 @@ async fn send_draft(
     call: &DraftCall,
     text: &str,
 ) -> Result<Vec<MessageRef>, SendError> {
-    let request = SendRequest {
+    let request = PostRequest {
         part_id: part.id,
         turn: part.turn,
         conversation: part.conversation.clone(),
@@ -192,7 +192,7 @@ async fn send_draft(
         reply_to: part.reply_to.clone(),
     };
     match call {
-        DraftCall::Send | DraftCall::Retry => context.channel.send(&request).await,
+        DraftCall::Send | DraftCall::Retry => context.channel.post(&request).await,
         DraftCall::Edit(message) => context.channel.edit(message, &request).await,
     }
 }

@@ -8,7 +8,7 @@ use satchel_domain::{
     part::{FailureReason, Operation, PlannedPart},
 };
 use satchel_ports::{
-    Lease, LedgerError, SendRequest,
+    Lease, LedgerError, PostRequest,
     ledger::{OutboxQuery, SettleOutcome, Settlement},
 };
 
@@ -62,7 +62,7 @@ pub(super) async fn deliver_part(
                 DeliveryEffect::Publish => publish_part_state(context, part).await,
                 DeliveryEffect::RemoveDuplicates => {
                     if let Some(content) = part.content() {
-                        let request = send_request(context, part, content, reply_to.as_ref());
+                        let request = part_request(context, part, content, reply_to.as_ref());
                         doubt::remove_duplicates(context, part, request).await;
                     }
                 }
@@ -127,7 +127,7 @@ async fn perform(
             let Some(content) = part.content() else {
                 return Ok(Some(DeliveryEvent::SearchEnded(Ok(SearchResult::Uncertain))));
             };
-            let search = doubt::search(context, part, send_request(context, part, content, reply_to));
+            let search = doubt::search(context, part, part_request(context, part, content, reply_to));
             stop.run_until_cancelled(search).await.transpose()?.map(DeliveryEvent::SearchEnded)
         }
     })
@@ -150,21 +150,21 @@ async fn perform_operation(
     reply_to: Option<&MessageRef>,
 ) -> Result<Vec<MessageRef>, SendError> {
     let channel = &context.channel;
-    let request = |content| send_request(context, part, content, reply_to);
+    let request = |content| part_request(context, part, content, reply_to);
     match operation {
-        Operation::Post { content } => channel.send(&request(content)).await,
+        Operation::Post { content } => channel.post(&request(content)).await,
         Operation::Edit { message, content } => channel.edit(message, &request(content)).await,
         Operation::Delete { message } => channel.delete(&part.conversation, message).await.map(|()| Vec::new()),
     }
 }
 
-fn send_request(
+fn part_request(
     context: &DeliveryContext,
     part: &Part,
     content: &PartContent,
     reply_to: Option<&MessageRef>,
-) -> SendRequest {
-    SendRequest {
+) -> PostRequest {
+    PostRequest {
         part_id: part.id,
         turn: part.turn,
         conversation: part.conversation.clone(),

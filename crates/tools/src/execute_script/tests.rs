@@ -47,6 +47,7 @@ impl ScriptHost for Played {
                     world.call(call).await
                 }
                 Step::Pass(time) => {
+                    // A script as slow as the test says.
                     tokio::time::sleep(time).await;
                     Ok(Value::Null)
                 }

@@ -32,7 +32,7 @@ pub async fn interrupted_send_is_one_message(fixture: &dyn ChannelFixture) {
 }
 
 /// Delivers a part that another process had begun. What takes its place is delivered too.
-async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendRequest) {
+async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &PostRequest) {
     let started_part = Part {
         state: PartState::Sending,
         attempts: 1,

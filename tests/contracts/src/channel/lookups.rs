@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn look_up_request(request: &SendRequest, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
+fn look_up_request(request: &PostRequest, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
     LookupRequest { part: request.clone(), range: LookupRange::After(after), attempts: 1, recorded }
 }
 
@@ -13,7 +13,7 @@ fn found_outcome(messages: &[MessageRef]) -> LookupOutcome {
 /// Looks through the history; the message that was found, if there was one.
 async fn look_up_history(
     fixture: &dyn ChannelFixture,
-    request: &SendRequest,
+    request: &PostRequest,
     after: Option<MessageRef>,
 ) -> Option<LookupOutcome> {
     let outcome = fixture.channel().find_sent(&look_up_request(request, after, RecordedMessages::default())).await;

@@ -61,7 +61,7 @@ pub async fn forbidden_voice_is_cached_per_conversation<F: PlatformFixture>() {
     let channel = fixture.channel();
     fixture.forbid_voice();
     let voice = fixture.content(SendKind::Voice).await;
-    let refused = channel.send(&part(&fixture, voice.clone())).await;
+    let refused = channel.post(&part(&fixture, voice.clone())).await;
     assert_eq!(ExpectedOutcome::from(refused), ExpectedOutcome::Refused(Refusal::VoiceForbidden));
     let rule = |conversation: &ConversationId| channel.capabilities(conversation).voice;
     assert_eq!(
@@ -70,7 +70,7 @@ pub async fn forbidden_voice_is_cached_per_conversation<F: PlatformFixture>() {
     );
     let PartContent::Voice { text, in_text, prepared, caption, .. } = voice else { panic!("it is a voice") };
     let as_file = PartContent::Voice { text, in_text, prepared, as_file: true, caption };
-    channel.send(&part(&fixture, as_file)).await.unwrap();
+    channel.post(&part(&fixture, as_file)).await.unwrap();
     assert_eq!(fixture.arrived_messages().await.len(), 1);
 }
 
@@ -81,20 +81,21 @@ pub async fn rate_limit_is_honoured_until_it_ends<F: PlatformFixture>() {
         let channel = fixture.channel();
         let started = tokio::time::Instant::now();
         fixture.script_next(PlatformOperation::Send, F::fault(PlatformFault::RateLimited { retry_after_ms: 3_000 }));
-        let first = channel.send(&part(&fixture, PartContent::from_text("too soon"))).await;
+        let first = channel.post(&part(&fixture, PartContent::from_text("too soon"))).await;
         assert_eq!(ExpectedOutcome::from(first), ExpectedOutcome::NotSent { retry_after_ms: Some(3_000) });
         let later = part(&fixture, PartContent::from_text("later"));
-        let outcome = channel.send(&later).await;
+        let outcome = channel.post(&later).await;
         let Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) = outcome else { panic!("{outcome:?}") };
         assert!((2_000..=3_001).contains(&wait), "{wait}");
         assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
         assert_eq!(fixture.send_requests(), 1, "the platform was asked meanwhile");
         channel.probe().await.unwrap();
         let elsewhere = part_in(fixture.other_conversation(), PartContent::from_text("not held up"));
-        channel.send(&elsewhere).await.unwrap();
+        channel.post(&elsewhere).await.unwrap();
         // The channel may be ready a moment after the wait that it named.
-        while let Err(error) = channel.send(&later).await {
+        while let Err(error) = channel.post(&later).await {
             let SendError::NotSent { retry_after_ms: Some(wait), .. } = error else { panic!("{error:?}") };
+            // As told.
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
         assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());

@@ -50,9 +50,9 @@ async fn call_everything<F: PlatformFixture>(fixture: &F, log: &LogCapture, toke
         Err(error) => shown.push_str(&format!("{error} {error:?}")),
     };
     record(channel.probe().await.map(|()| String::new()));
-    record(channel.send(&request).await.map(|sent| format!("{sent:?}")));
+    record(channel.post(&request).await.map(|sent| format!("{sent:?}")));
     let file = part(fixture, fixture.content(SendKind::File).await);
-    record(channel.send(&file).await.map(|sent| format!("{sent:?}")));
+    record(channel.post(&file).await.map(|sent| format!("{sent:?}")));
     record(channel.edit(&message, &request).await.map(|edited| format!("{edited:?}")));
     record(channel.delete(&conversation, &message).await.map(|()| String::new()));
     let (range, recorded) = (LookupRange::After(None), RecordedMessages::default());

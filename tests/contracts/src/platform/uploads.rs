@@ -30,7 +30,7 @@ pub async fn large_file_arrives_whole<F: PlatformFixture>() {
     fixture.allow_large_files();
     let item = file_item(&fixture, "big.bin", generated(40_000_000)).await;
     let sha256 = item.attachment.sha256;
-    fixture.channel().send(&part(&fixture, PartContent::File(item))).await.unwrap();
+    fixture.channel().post(&part(&fixture, PartContent::File(item))).await.unwrap();
     let arrived = fixture.arrived_messages().await;
     let files: Vec<Sha256> = arrived.iter().flat_map(|message| &message.files).map(|file| file.1).collect();
     assert_eq!(files, [sha256]);
@@ -85,7 +85,7 @@ pub async fn upload_is_streamed<F: PlatformFixture>() {
     });
     let mut item = file_item(&fixture, "endless.bin", "in its place").await;
     item.attachment.bytes = (CHUNKS * CHUNK_BYTES) as u64;
-    let outcome = opened.unwrap().channel.send(&part(&fixture, PartContent::File(item))).await;
+    let outcome = opened.unwrap().channel.post(&part(&fixture, PartContent::File(item))).await;
     assert!(matches!(outcome, Err(SendError::InDoubt { .. })), "{outcome:?}");
     let read = read.load(Ordering::Relaxed);
     assert!((1..MAX_CHUNKS_AHEAD).contains(&read), "{read} of {CHUNKS} chunks were read for a server that reads none");
@@ -108,7 +108,7 @@ pub async fn unreadable_bytes_are_sent_to_nobody<F: PlatformFixture>() {
         ];
         damage(&fixture, &mut items[1]);
         for content in [PartContent::File(items[1].clone()), PartContent::Album { items }] {
-            let outcome = fixture.channel().send(&part(&fixture, content)).await;
+            let outcome = fixture.channel().post(&part(&fixture, content)).await;
             assert_eq!(ExpectedOutcome::from(outcome), ExpectedOutcome::Unreadable, "{name}");
         }
         assert_eq!(fixture.arrived_messages().await, [], "{name}");
@@ -126,7 +126,7 @@ pub async fn long_upload_shows_activity<F: PlatformFixture>() {
     });
     let request = part(&fixture, PartContent::File(file_item(&fixture, "a.bin", "bytes").await));
     fixture.script_next(PlatformOperation::Upload, F::fault(PlatformFault::Hang { performed: true }));
-    let outcome = opened.unwrap().channel.send(&request).await;
+    let outcome = opened.unwrap().channel.post(&request).await;
     assert!(matches!(outcome, Err(SendError::InDoubt { .. })), "{outcome:?}");
     assert_eq!(fixture.shown_activities(), [F::UPLOAD_ACTIVITY]);
 }

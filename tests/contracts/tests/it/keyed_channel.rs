@@ -12,7 +12,7 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_files::MemoryBlobs;
-use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
+use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError, PostRequest};
 use satchel_routing::tables;
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ impl Channel for KeyedChannel {
         ChannelCapabilities { idempotency, voice: VoiceRule::Message, can_edit: false, ..tables::console() }
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         self.check_readable(&request.content).await?;
         let mut sent = self.sent.lock().unwrap();
         if sent.iter().all(|(known, _)| *known != request.part_id) {
@@ -117,7 +117,7 @@ satchel_contracts::channel_contract!(
 async fn unsupported_operations_are_refused_by_default() {
     let KeyedHarness(channel) = harness();
     let (conversation, message) = ("keyed:a".parse().unwrap(), MessageRef("1".into()));
-    let part = SendRequest {
+    let part = PostRequest {
         part_id: PartId(Uuid::nil()),
         turn: TurnId(Uuid::nil()),
         conversation: ConversationId::clone(&conversation),

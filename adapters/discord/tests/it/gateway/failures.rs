@@ -8,9 +8,10 @@ use satchel_fake_discord::{
     gateway::{GatewayReport, GatewayRules, MESSAGE_CONTENT},
 };
 use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_wait::wait_until;
 use serde_json::json;
 
-use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, OTHER, RecordingInbound, THREAD, until};
+use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, OTHER, RecordingInbound, THREAD};
 
 #[tokio::test]
 async fn session_resumes_after_each_resumable_close_code() {
@@ -100,7 +101,7 @@ async fn connection_without_acks_is_closed_and_session_resumes() {
     let harness = GatewayHarness::with(|rules| rules.gateway.heartbeat_interval = Duration::from_millis(400)).await;
     let taker = RecordingInbound::new();
     let listening = harness.connected(&taker).await;
-    until("heartbeats are heard", || harness.fake.gateway().report().heartbeats.len() > 2).await;
+    wait_until("heartbeats are heard", || harness.fake.gateway().report().heartbeats.len() > 2).await;
     assert_eq!(harness.fake.gateway().report().connections, 1);
     harness.fake.gateway().freeze_connections();
     harness.fake.person_says(GENERAL, ANN, "into the void");
@@ -141,7 +142,7 @@ async fn invalid_frame_is_counted_and_ignored() {
         harness.fake.send_garbage(garbage);
     }
     harness.fake.gateway().send_binary(&[0, 159, 146, 150]);
-    until("all of it is kept in mind", || taker.unreadable().len() == 4).await;
+    wait_until("all of it is kept in mind", || taker.unreadable().len() == 4).await;
     harness.fake.person_says(GENERAL, ANN, "hello");
     taker.takes(1).await;
     let kept = taker.unreadable();
@@ -165,7 +166,7 @@ async fn undecodable_event_is_stored_with_sender_if_private() {
     harness.fake.dispatch("MESSAGE_CREATE", group);
     harness.fake.person_says(GENERAL, ANN, "hello");
     taker.takes(1).await;
-    until("both are kept", || taker.unreadable().len() == 2).await;
+    wait_until("both are kept", || taker.unreadable().len() == 2).await;
     let mut kept = taker.unreadable();
     kept.sort_by(|a, b| a.key.cmp(&b.key));
     assert_eq!((kept[0].key.as_str(), kept[0].raw.clone()), ("MESSAGE_CREATE:5", direct));
@@ -196,7 +197,7 @@ async fn missing_intent_warns_once_and_keeps_direct_messages() {
     let listening = harness.connected(&taker).await;
     harness.sessions_begun_and_resumed(3, 0).await;
     harness.fake.person_says(GENERAL, ANN, "seen");
-    until("it is seen", || taker.texts().contains(&"seen".to_owned())).await;
+    wait_until("it is seen", || taker.texts().contains(&"seen".to_owned())).await;
     listening.stop().await;
 }
 
@@ -240,7 +241,7 @@ async fn unreachable_discord_is_retried_and_reported_once() {
     harness.fake.person_says(GENERAL, ANN, "hello");
     taker.takes(1).await;
     harness.sessions_begun_and_resumed(1, 1).await;
-    until("that is told", || log.lines_with("Discord answers again") == 1).await;
+    wait_until("that is told", || log.lines_with("Discord answers again") == 1).await;
     assert_eq!(taker.repeated(), [""; 0]);
     assert_eq!((log.lines_with("cannot reach Discord"), log.lines_with("WARN")), (1, 1), "{}", log.text());
     assert!(
@@ -256,7 +257,7 @@ async fn stopping_is_heard_while_discord_is_not() {
         let harness = GatewayHarness::start().await;
         harness.fake.script(route, FaultTiming::Every, Fault::Hang { performed: false });
         let listening = harness.listen(&RecordingInbound::new());
-        until("it is asked", || harness.fake.requests(route) == 1).await;
+        wait_until("it is asked", || harness.fake.requests(route) == 1).await;
         listening.stop().await;
     }
 }
@@ -358,7 +359,7 @@ async fn full_queue_pauses_reading_and_keeps_connection_alive() {
         tokio::task::yield_now().await;
     }
     let beats = harness.fake.gateway().report().heartbeats.len();
-    until("it lives on", || harness.fake.gateway().report().heartbeats.len() > beats + 2).await;
+    wait_until("it lives on", || harness.fake.gateway().report().heartbeats.len() > beats + 2).await;
     let last = harness.fake.gateway().report().heartbeats.last().copied().flatten().expect("something came");
     assert!((500..600).contains(&last), "it has read as much as it may hold: {last}");
     taker.open();
@@ -387,6 +388,7 @@ async fn checkpoint_interval_holds_under_load_and_failures() {
         for number in 0..60 {
             let (channel, person) = direct[number % 2];
             harness.fake.person_says(channel, person, "and another thing");
+            // Spread over some of the checkpoint's intervals.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         taker.takes(taken + 60).await;
@@ -449,7 +451,7 @@ async fn thread_messages_wait_until_category_is_resolved() {
     harness.fake.script(place, FaultTiming::Nth(3), DiscordFault::Answer { status: 200, body: channel.to_string() });
     let listening = harness.listen(&taker);
     harness.fake.person_says(THREAD, ANN, "one");
-    until("the channel is asked for", || harness.fake.requests(place) == 2).await;
+    wait_until("the channel is asked for", || harness.fake.requests(place) == 2).await;
     harness.fake.person_says(THREAD, ANN, "two");
     taker.takes(2).await;
     assert_eq!(taker.texts_of(THREAD), ["one", "two"]);

@@ -6,10 +6,11 @@ use std::{sync::Arc, time::Duration};
 use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission, gateway::GatewaySnapshot};
 use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_wait::wait_until;
 use serde_json::{Map, Value, json};
 
 use super::{HISTORY, gone};
-use crate::harness::{ANN, GENERAL, GUILD, GatewayHarness, ListenerTask, RecordingInbound, THREAD, until};
+use crate::harness::{ANN, GENERAL, GUILD, GatewayHarness, ListenerTask, RecordingInbound, THREAD};
 
 /// A page of history with something that Ann has said, which tells of no guild.
 fn page(channel: u64, words: &str) -> String {
@@ -60,7 +61,7 @@ async fn message_of_thread_deleted_meanwhile_is_not_private() {
     let late = DiscordFault::Answer { status: 200, body: page(THREAD, "among ourselves") };
     harness.fake.script(HISTORY, FaultTiming::From(3), late);
     let listening = harness.listen(&taker);
-    until("history is asked", || harness.fake.requests(HISTORY) == 2).await;
+    wait_until("history is asked", || harness.fake.requests(HISTORY) == 2).await;
     harness.fake.delete_channel(THREAD);
     taker.keeps("the new session", |bookmark| bookmark["session_id"] != before["session_id"]).await;
     assert_eq!((harness.fake.requests(HISTORY), taker.texts_of(THREAD)), (4, vec![]));
@@ -68,7 +69,8 @@ async fn message_of_thread_deleted_meanwhile_is_not_private() {
     let mut said: Value = serde_json::from_str(&page(THREAD, "still among ourselves")).unwrap();
     harness.fake.dispatch("MESSAGE_CREATE", said[0].take());
     harness.fake.person_says(harness.direct, ANN, "to you");
-    until("what is said directly is taken", || taker.texts_of(harness.direct).contains(&"to you".to_owned())).await;
+    wait_until("what is said directly is taken", || taker.texts_of(harness.direct).contains(&"to you".to_owned()))
+        .await;
     assert_eq!(taker.texts_of(THREAD), Vec::<String>::new());
     assert_eq!(taker.bookmark()["direct"], json!([harness.direct.to_string()]));
     listening.stop().await;
@@ -136,7 +138,7 @@ async fn guild_lost_during_backfill_stays_unread() {
         let one = said_unheard(&harness, "one");
         harness.fake.script(HISTORY, FaultTiming::Nth(1), Fault::RateLimit { retry_after_ms: 300 });
         comes_back(&harness, one);
-        until("history is asked", || harness.fake.requests(HISTORY) == 1).await;
+        wait_until("history is asked", || harness.fake.requests(HISTORY) == 1).await;
         only_unavailable(&harness);
         if is_a_new_session {
             harness.fake.invalidate_session(false);
@@ -238,7 +240,7 @@ async fn unavailable_history_holds_channel_briefly_and_is_retried() {
     let (taker, listening) = without_history(&harness, "missed", Fault::BadGateway { performed: false }).await;
     assert_eq!(said(&taker), ["said since"]);
     let asked = harness.fake.requests(HISTORY);
-    until("it is asked for again", || harness.fake.requests(HISTORY) > asked + 6).await;
+    wait_until("it is asked for again", || harness.fake.requests(HISTORY) > asked + 6).await;
     assert_eq!(taker.taken().len(), 2);
     for channel in [GENERAL, harness.direct] {
         assert_eq!(
@@ -254,6 +256,7 @@ async fn unavailable_history_holds_channel_briefly_and_is_retried() {
     let asked = harness.fake.requests(HISTORY);
     harness.fake.person_says(GENERAL, ANN, "and on");
     taker.takes(4).await;
+    // Time enough to ask again, which is not to happen.
     tokio::time::sleep(harness.waits.unavailable_timeout * 2).await;
     assert_eq!(said(&taker), ["said since", "missed", "and on"], "none of them twice");
     assert_eq!(harness.fake.requests(HISTORY), asked, "it is asked for no more");
@@ -275,7 +278,7 @@ async fn history_unavailable_to_one_process_reaches_next() {
     harness.fake.script("GET /guilds/{}", FaultTiming::First(8), Fault::ServerError);
     let listening = harness.listen(&taker);
     harness.sessions_begun_and_resumed(2, 1).await;
-    until("it is asked for", || harness.fake.requests("GET /guilds/{}") > 2).await;
+    wait_until("it is asked for", || harness.fake.requests("GET /guilds/{}") > 2).await;
     harness.fake.clear_script();
     taker.takes(3).await;
     assert_eq!(said(&taker), ["said since", "missed"]);
@@ -341,7 +344,7 @@ async fn meets(harness: &GatewayHarness, when: FaultTiming, fault: Fault) {
     let asked = harness.fake.requests(HISTORY);
     harness.fake.clear_script();
     harness.fake.script(HISTORY, when, fault);
-    until("it is asked for again", || harness.fake.requests(HISTORY) > asked).await;
+    wait_until("it is asked for again", || harness.fake.requests(HISTORY) > asked).await;
 }
 
 /// How often a channel's history was asked for.
@@ -355,7 +358,7 @@ async fn go_on(harness: &GatewayHarness, taker: &RecordingInbound, words: &str) 
     for channel in [GENERAL, harness.direct] {
         harness.fake.person_says(channel, ANN, words);
     }
-    until("what is said is taken", || taker.texts().iter().filter(|text| *text == words).count() == 2).await;
+    wait_until("what is said is taken", || taker.texts().iter().filter(|text| *text == words).count() == 2).await;
 }
 
 #[tokio::test]
@@ -374,10 +377,11 @@ async fn released_channel_is_not_held_behind_other_backfills() {
     taker.keeps("that the first withhold theirs", |kept| unread(kept) == 8).await;
     let kept = taker.bookmark();
     let first = *channels.iter().find(|channel| kept["unread"][channel.to_string()].is_object()).expect("one goes on");
+    // Until the channels that were let go are released, which nothing announces.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(asked(&harness, first) > 0);
     harness.fake.person_says(first, ANN, "said since");
-    until("it is taken", || taker.texts_of(first) == ["said since"]).await;
+    wait_until("it is taken", || taker.texts_of(first) == ["said since"]).await;
     assert_eq!(unread(&taker.bookmark()), 8, "the next are still asked for the first time");
     listening.stop().await;
 }
@@ -401,8 +405,10 @@ async fn failed_history_retry_makes_way_for_other_channels() {
         let places = [GENERAL, harness.direct];
         let before = places.map(|channel| asked(&harness, channel));
         meets(&harness, FaultTiming::Every, fault).await;
-        until("both are asked", || places.iter().zip(before).all(|(place, before)| asked(&harness, *place) > before))
-            .await;
+        wait_until("both are asked", || {
+            places.iter().zip(before).all(|(place, before)| asked(&harness, *place) > before)
+        })
+        .await;
         go_on(&harness, &taker, "and on").await;
         listening.stop().await;
     }

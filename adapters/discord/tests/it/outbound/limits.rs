@@ -6,10 +6,11 @@ use std::time::Instant;
 use futures::future::join_all;
 use satchel_discord::DiscordListener;
 use satchel_fake_discord::{ApiRefusal, DiscordFault, DiscordRates};
+use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::harness::{RecordingInbound, until};
+use crate::harness::RecordingInbound;
 
 const MIB: u64 = 1 << 20;
 /// What is left for the words and the form of a request.
@@ -85,7 +86,7 @@ async fn listening() -> (OutboundHarness, [u64; 4]) {
     // It ends with the test.
     tokio::spawn(listener.run(RecordingInbound::new(), CancellationToken::new()));
     let places = [harness.place, other, elsewhere, harness.discord.direct(PERSON)];
-    until("both guilds are known", || files(&harness, places) == [50, 50, 50, 10]).await;
+    wait_until("both guilds are known", || files(&harness, places) == [50, 50, 50, 10]).await;
     (harness, places)
 }
 
@@ -110,7 +111,7 @@ async fn refused(harness: &OutboundHarness, place: u64, sizes: &[u64]) -> Option
     for bytes in sizes {
         items.push(harness.item(&generated("large.bin", *bytes)).await);
     }
-    match harness.channel.send(&harness.part_in(place, bundle("files", items))).await {
+    match harness.channel.post(&harness.part_in(place, bundle("files", items))).await {
         Err(SendError::Refused { refusal: Refusal::TooLarge { limit }, .. }) => limit,
         other => unreachable!("it is too large: {other:?}"),
     }
@@ -139,7 +140,7 @@ async fn oversized_file_lowers_limit_of_its_guild_only() {
     );
     assert_eq!(files(&harness, places), [8, 8, 50, 8]);
     harness.discord.boost(GUILD, Tier::Three);
-    until("the boost is known", || files(&harness, places) == [100, 100, 50, 8]).await;
+    wait_until("the boost is known", || files(&harness, places) == [100, 100, 50, 8]).await;
 }
 
 #[tokio::test]
@@ -164,7 +165,7 @@ async fn request_accepts_planned_size_and_no_more() {
     for name in ["a", "b", "c"] {
         items.push(harness.item(&generated(name, 8 * MIB)).await);
     }
-    harness.channel.send(&harness.part_in(direct, bundle("24 MiB", items))).await.unwrap();
+    harness.channel.post(&harness.part_in(direct, bundle("24 MiB", items))).await.unwrap();
     assert_eq!(
         refused(&harness, direct, &[8 * MIB, 8 * MIB, 8 * MIB, MIB + 1]).await,
         None,
@@ -224,7 +225,7 @@ async fn planned_files_fit_with_full_text_everywhere() {
             items.push(harness.item(&generated("most.bin", bytes)).await);
         }
         let words = "w".repeat(2_000);
-        harness.channel.send(&harness.part_in(place, bundle(&words, items))).await.unwrap();
+        harness.channel.post(&harness.part_in(place, bundle(&words, items))).await.unwrap();
         assert_eq!(harness.discord.transcript().texts(place), [words.as_str()]);
     }
 }
@@ -259,8 +260,9 @@ async fn many_channels_stay_within_global_rate_limit() {
     let began = Instant::now();
     let sends = places.iter().map(|place| async {
         let part = harness.part_in(*place, text("hello"));
-        while let Err(error) = harness.channel.send(&part).await {
+        while let Err(error) = harness.channel.post(&part).await {
             let SendError::NotSent { retry_after_ms: Some(wait), .. } = error else { panic!("{error}") };
+            // As the channel says.
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
     });
@@ -285,7 +287,7 @@ async fn long_rate_limit_wait_is_reported_at_once() {
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
     assert_eq!(harness.discord.requests(CREATE), 5, "nobody was asked");
     let elsewhere = harness.discord.channel(GUILD, 101, "other");
-    harness.channel.send(&harness.part_in(elsewhere, text("not held up"))).await.unwrap();
+    harness.channel.post(&harness.part_in(elsewhere, text("not held up"))).await.unwrap();
 }
 
 #[tokio::test]
@@ -327,7 +329,7 @@ async fn nothing_is_asked(harness: &OutboundHarness, waits: &std::ops::RangeIncl
     let (elsewhere, asked) = (harness.discord.channel(GUILD, 101, "other"), harness.discord.requests("*"));
     for answer in [
         harness.send(text("here")).await.map(|_| ()),
-        harness.channel.send(&harness.part_in(elsewhere, text("elsewhere"))).await.map(|_| ()),
+        harness.channel.post(&harness.part_in(elsewhere, text("elsewhere"))).await.map(|_| ()),
         harness.channel.probe().await,
     ] {
         let Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) = answer else {

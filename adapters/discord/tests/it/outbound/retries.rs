@@ -9,11 +9,11 @@ use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedM
 use super::*;
 
 /// A part that has arrived as `before`, of which nobody knows, and is to be `now`.
-async fn arrived(harness: &OutboundHarness, before: PartContent, now: PartContent) -> SendRequest {
+async fn arrived(harness: &OutboundHarness, before: PartContent, now: PartContent) -> PostRequest {
     let part = harness.part(before);
     harness.discord.script_next(CREATE, Fault::AcceptAndDrop);
-    assert!(harness.channel.send(&part).await.is_err());
-    SendRequest { content: now, ..part }
+    assert!(harness.channel.post(&part).await.is_err());
+    PostRequest { content: now, ..part }
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn retry_updates_earlier_message_to_current_content() {
                 _ => bundle(words, files),
             };
             let part = arrived(&harness, before, now).await;
-            let ids = harness.restarted().send(&part).await.unwrap();
+            let ids = harness.restarted().post(&part).await.unwrap();
             let transcript = harness.discord.transcript();
             let shown: Vec<_> = transcript.visible(harness.place).collect();
             assert_eq!(shown.len(), 1, "{number}");
@@ -79,9 +79,9 @@ async fn what_is_made_new_is_never_edited() {
         harness.voice(false).await,
         harness.voice(true).await,
     ] {
-        let part = SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(content) };
-        let sent = harness.channel.send(&part).await.unwrap();
-        assert_eq!(harness.restarted().send(&part).await, Ok(sent), "a repeat of the same");
+        let part = PostRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(content) };
+        let sent = harness.channel.post(&part).await.unwrap();
+        assert_eq!(harness.restarted().post(&part).await, Ok(sent), "a repeat of the same");
         assert_eq!(harness.discord.requests(EDIT), 0, "{:?}", part.content);
     }
 }
@@ -93,14 +93,14 @@ async fn what_cannot_be_edited_has_arrived() {
     for (before, now) in [(false, true), (true, false)] {
         let (before, now) = (harness.voice(before).await, harness.voice(now).await);
         let part = arrived(&harness, before, now).await;
-        assert!(harness.channel.send(&part).await.is_ok(), "{:?}", part.content);
+        assert!(harness.channel.post(&part).await.is_ok(), "{:?}", part.content);
     }
     let voice = harness.voice(false).await;
     let part = arrived(&harness, voice, text("words in its place")).await;
-    assert!(harness.channel.send(&part).await.is_ok(), "a voice can't become words");
+    assert!(harness.channel.post(&part).await.is_ok(), "a voice can't become words");
     let part = arrived(&harness, text("grow"), text("grown")).await;
     harness.discord.script_next(EDIT, ApiRefusal::new(404, 10_008, "Unknown Message"));
-    assert!(harness.channel.send(&part).await.is_ok(), "it is deleted while it is sent");
+    assert!(harness.channel.post(&part).await.is_ok(), "it is deleted while it is sent");
     assert_eq!(harness.visible(), 4, "and nothing is sent twice");
 }
 
@@ -116,14 +116,14 @@ async fn update_of_earlier_message_determines_parts_outcome() {
         let now = bundle("grown", harness.items(&["a.bin"]).await);
         let part = arrived(&harness, text("grow"), now).await;
         harness.discord.script_next(EDIT, fault);
-        let said = match harness.channel.send(&part).await {
+        let said = match harness.channel.post(&part).await {
             Err(SendError::InDoubt { .. }) => "in doubt",
             Err(SendError::NotSent { .. }) => "not sent",
             Err(SendError::Refused { refusal: Refusal::Other, .. }) => "Other",
             other => panic!("{other:?}"),
         };
         assert_eq!(said, expected);
-        let ids = harness.channel.send(&part).await.unwrap();
+        let ids = harness.channel.post(&part).await.unwrap();
         let transcript = harness.discord.transcript();
         let message = transcript.message(ids[0].0.parse().unwrap()).unwrap();
         assert_eq!((message.content.as_str(), message.files.len()), ("grown", 1), "the next time it is");
@@ -179,10 +179,10 @@ async fn delivered_files_stay_when_resending_them_fails() {
         harness.discord.forbid(harness.place, Permission::ReadHistory);
         kept.sets_in(&harness, &files);
         let channel = harness.restarted();
-        let again = channel.send(&whole).await;
+        let again = channel.post(&whole).await;
         assert!(matches!(again, Err(SendError::Unreadable { .. } | SendError::Refused { .. })), "{kept:?}: {again:?}");
         assert_eq!(find(&channel, &whole, None).await, Ok(None));
-        let found = channel.send(&SendRequest { content: text("hello"), ..whole.clone() }).await.unwrap();
+        let found = channel.post(&PostRequest { content: text("hello"), ..whole.clone() }).await.unwrap();
         assert_eq!(channel.edit(&found[0], &whole).await, Ok(found), "{kept:?}: it shows all of it");
         let transcript = harness.discord.transcript();
         let shown: Vec<_> = transcript.visible(harness.place).collect();
@@ -235,7 +235,7 @@ const HISTORY: &str = "GET /channels/{}/messages";
 /// What a look-up behind a message finds.
 pub(crate) async fn find(
     channel: &DiscordChannel,
-    request: &SendRequest,
+    request: &PostRequest,
     after: Option<MessageRef>,
 ) -> Result<Option<Vec<MessageRef>>, SendError> {
     let (range, recorded) = (LookupRange::After(after), RecordedMessages::default());
@@ -268,9 +268,9 @@ async fn retry_after_restart_sends_no_duplicate() {
     for (number, content) in everything(&harness).await.into_iter().enumerate() {
         let part = harness.part(content);
         harness.discord.script_next(CREATE, Fault::AcceptAndDrop);
-        let lost = harness.channel.send(&part).await;
+        let lost = harness.channel.post(&part).await;
         assert!(matches!(lost, Err(SendError::InDoubt { .. })), "{lost:?}");
-        let ids = harness.restarted().send(&part).await.unwrap();
+        let ids = harness.restarted().post(&part).await.unwrap();
         assert_eq!(harness.visible(), number + 1, "{:?}", part.content);
         let last = harness.discord.transcript().visible(harness.place).last().unwrap().id;
         assert_eq!(ids, [MessageRef(last.to_string())]);
@@ -292,7 +292,7 @@ async fn look_up_survives_expired_nonce_and_rewritten_names() {
         let channel = harness.restarted();
         assert_eq!(find(&channel, &part, after.clone()).await, Ok(None), "nothing was sent: {:?}", part.content);
         harness.discord.script_next(CREATE, Fault::AcceptAndDrop);
-        assert!(harness.channel.send(&part).await.is_err());
+        assert!(harness.channel.post(&part).await.is_err());
         harness.discord.expire_nonces();
         let last = MessageRef(harness.discord.transcript().visible(harness.place).last().unwrap().id.to_string());
         assert_eq!(find(&channel, &part, after).await, Ok(Some(vec![last.clone()])), "{:?}", part.content);
@@ -315,7 +315,7 @@ async fn look_up_matches_only_own_text_and_files() {
     let longer = harness.item(&FakeFile::generated("b.bin", "application/octet-stream", 1, 2_001)).await;
     harness.send(bundle("hello", vec![files[0].clone(), longer])).await.unwrap();
     assert_eq!(find(&harness.channel, &wanted, None).await, Ok(None), "each of them differs in one thing");
-    let sent = harness.channel.send(&wanted).await.unwrap();
+    let sent = harness.channel.post(&wanted).await.unwrap();
     assert_eq!(find(&harness.channel, &wanted, None).await, Ok(Some(sent)));
     harness.send(bundle("hello", files)).await.unwrap();
     assert_eq!(find(&harness.channel, &wanted, None).await, Ok(None), "two match");
@@ -326,7 +326,7 @@ async fn look_up_reads_further_pages_when_needed() {
     let harness = OutboundHarness::new().await;
     let before = harness.send(text("before")).await.unwrap().pop();
     let wanted = harness.part(text("wanted"));
-    let sent = harness.channel.send(&wanted).await.unwrap();
+    let sent = harness.channel.post(&wanted).await.unwrap();
     for number in 0..250 {
         harness.discord.person_says(harness.place, PERSON, &format!("word {number}"));
     }
@@ -341,7 +341,7 @@ async fn look_up_reads_further_pages_when_needed() {
 async fn rate_limited_look_up_continues_at_same_page() {
     let harness = OutboundHarness::new().await;
     let wanted = harness.part(text("wanted"));
-    let sent = harness.channel.send(&wanted).await.unwrap();
+    let sent = harness.channel.post(&wanted).await.unwrap();
     for number in 0..250 {
         harness.discord.person_says(harness.place, PERSON, &format!("word {number}"));
     }
@@ -358,7 +358,7 @@ async fn rate_limited_look_up_continues_at_same_page() {
 async fn look_up_facing_long_delay_is_postponed() {
     let harness = OutboundHarness::new().await;
     let wanted = harness.part(text("wanted"));
-    harness.channel.send(&wanted).await.unwrap();
+    harness.channel.post(&wanted).await.unwrap();
     harness.discord.script_next(HISTORY, Fault::RateLimit { retry_after_ms: 31_000 });
     let began = std::time::Instant::now();
     let later = find(&harness.channel, &wanted, None).await;
@@ -371,7 +371,7 @@ async fn look_up_facing_long_delay_is_postponed() {
 async fn look_up_starts_no_earlier_than_its_part() {
     let harness = OutboundHarness::new().await;
     let wanted = harness.part(text("wanted"));
-    let sent = harness.channel.send(&wanted).await.unwrap();
+    let sent = harness.channel.post(&wanted).await.unwrap();
     let long_ago = MessageRef("175928847299117063".to_owned());
     assert_eq!(find(&harness.channel, &wanted, Some(long_ago)).await, Ok(Some(sent.clone())));
     let newer = MessageRef((sent[0].0.parse::<u64>().unwrap() - 1).to_string());
@@ -393,7 +393,7 @@ async fn look_up_starts_no_earlier_than_its_part() {
 async fn forbidden_look_up_finds_nothing_and_succeeds() {
     let harness = OutboundHarness::new().await;
     let wanted = harness.part(text("wanted"));
-    harness.channel.send(&wanted).await.unwrap();
+    harness.channel.post(&wanted).await.unwrap();
     harness.discord.forbid(harness.place, Permission::ReadHistory);
     assert_eq!(find(&harness.channel, &wanted, None).await, Ok(None));
     harness.discord.forbid(harness.place, Permission::View);

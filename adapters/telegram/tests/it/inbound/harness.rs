@@ -15,6 +15,7 @@ use satchel_routing::tables;
 use satchel_telegram::{
     BotCommand, HttpTimeouts, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings,
 };
+use satchel_wait::wait_until;
 use serde_json::Value;
 use tokio::{
     sync::{Semaphore, watch},
@@ -86,7 +87,7 @@ impl InboundHarness {
     }
 
     pub(crate) async fn all_confirmed(&self) {
-        until("everything is confirmed", || self.fake.unconfirmed_updates() == 0).await;
+        wait_until("everything is confirmed", || self.fake.unconfirmed_updates() == 0).await;
     }
 
     /// Calls a method as another process with this bot's token would.
@@ -274,14 +275,4 @@ impl Inbound for RecordingInbound {
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(20), waiting).await.is_ok(), "in vain: {what}");
 }

@@ -6,9 +6,10 @@ use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::InboundMessage;
 use satchel_fake_kit::FakeFile;
 use satchel_fake_telegram::{FileKind, PersonMessage};
+use satchel_wait::wait_until;
 use serde_json::json;
 
-use super::harness::{ANN, BOB, InboundHarness, RecordingInbound, until};
+use super::harness::{ANN, BOB, InboundHarness, RecordingInbound};
 
 fn file(name: &str, mime: &str) -> FakeFile {
     FakeFile::generated(name, mime, 7, 3_000)
@@ -235,7 +236,7 @@ async fn button_without_command_stops_spinning_without_message() {
     let taker = RecordingInbound::new();
     let listening = bench.listen(&taker);
     let answered = || bench.fake.transcript().chats[&ANN].presses.iter().all(|press| press.answer.is_some());
-    until("it stops spinning", answered).await;
+    wait_until("it stops spinning", answered).await;
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
     assert_eq!((taker.texts().len(), taker.unreadable().len()), (0, 0));
@@ -257,7 +258,7 @@ async fn pressed_button_stops_spinning_after_storing() {
     assert_eq!(bench.fake.requests("answerCallbackQuery"), 0, "it goes on spinning until the press is stored");
     taker.refuse_nothing();
     let answered = || bench.fake.transcript().chats[&ANN].presses.iter().all(|press| press.answer.is_some());
-    until("it stops spinning", answered).await;
+    wait_until("it stops spinning", answered).await;
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
     let came = taker.taken();

@@ -6,11 +6,12 @@ use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, TelegramFault};
-use satchel_ports::{Channel, SendRequest};
+use satchel_ports::{Channel, PostRequest};
+use satchel_wait::wait_until;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::harness::{ANN, BOB, InboundHarness, RecordingInbound, until};
+use super::harness::{ANN, BOB, InboundHarness, RecordingInbound};
 
 #[tokio::test]
 async fn telegram_keeps_everything_until_it_is_stored() {
@@ -75,7 +76,7 @@ async fn only_stored_updates_are_confirmed_on_stop() {
     bench.fake.person_says(BOB, BOB, "storing updates failed");
     bench.fake.person_says(ANN, ANN, "after");
     let listening = bench.listen(&taker);
-    until("all of Ann's is stored", || taker.texts().len() == 2).await;
+    wait_until("all of Ann's is stored", || taker.texts().len() == 2).await;
     listening.stop().await.unwrap();
     assert_eq!(bench.fake.unconfirmed_updates(), 2, "the first is confirmed, and those from the failed one on are not");
 }
@@ -84,7 +85,7 @@ async fn only_stored_updates_are_confirmed_on_stop() {
 async fn stop_ends_long_poll_and_confirms_stored_updates() {
     let bench = InboundHarness::start().await;
     let idle = bench.listen(&RecordingInbound::new());
-    until("it polls", || bench.fake.requests("getUpdates") == 1).await;
+    wait_until("it polls", || bench.fake.requests("getUpdates") == 1).await;
     idle.stop().await.unwrap();
 
     bench.fake.person_says(ANN, ANN, "hello");
@@ -208,7 +209,7 @@ async fn foreign_webhook_is_reported_and_waited_out() {
     bench.fake.person_says(ANN, ANN, "one");
     bench.all_confirmed().await;
     bench.call("setWebhook", json!({ "url": "https://rival.invalid/path-that-is-secret" })).await;
-    until("it is told", || log.lines_with("set a webhook for this bot, at rival.invalid") == 1).await;
+    wait_until("it is told", || log.lines_with("set a webhook for this bot, at rival.invalid") == 1).await;
     let info = bench.call("getWebhookInfo", json!({})).await;
     assert_eq!(info["result"]["url"], "https://rival.invalid/path-that-is-secret", "it is left alone");
     bench.fake.person_says(ANN, ANN, "two");
@@ -278,8 +279,8 @@ async fn moved_unheard() -> (InboundHarness, i64, i64) {
     (bench, group, supergroup)
 }
 
-fn part(group: i64, words: &str) -> SendRequest {
-    SendRequest {
+fn part(group: i64, words: &str) -> PostRequest {
+    PostRequest {
         part_id: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: format!("telegram:{group}").parse().expect("it is a name"),
@@ -293,10 +294,10 @@ async fn move_learned_from_refused_send_is_reported_once() {
     let (bench, group, supergroup) = moved_unheard().await;
     let (channel, taker) = (Arc::new(bench.channel()), RecordingInbound::new());
     let listening = bench.listen_beside(Arc::clone(&channel), &taker);
-    channel.send(&part(group, "one")).await.unwrap();
+    channel.post(&part(group, "one")).await.unwrap();
     assert!(taker.moved().is_empty(), "what was sent is not settled yet");
-    until("it is told", || !taker.moved().is_empty()).await;
-    channel.send(&part(group, "two")).await.unwrap();
+    wait_until("it is told", || !taker.moved().is_empty()).await;
+    channel.post(&part(group, "two")).await.unwrap();
     bench.fake.person_says(ANN, ANN, "hello");
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
@@ -312,7 +313,7 @@ async fn move_is_not_reported_while_part_is_sending() {
     bench.fake.script("sendMessage", FaultTiming::Nth(2), Fault::Hang { performed: false });
     let part = part(group, "one");
     // Long enough for a chat that is quiet, and not for the part's answer.
-    assert!(tokio::time::timeout(Duration::from_secs(4), channel.send(&part)).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_secs(4), channel.post(&part)).await.is_err());
     assert!(taker.moved().is_empty());
     listening.stop().await.unwrap();
 }

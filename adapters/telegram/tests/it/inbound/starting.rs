@@ -3,9 +3,10 @@
 use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, TelegramFault};
+use satchel_wait::wait_until;
 use serde_json::json;
 
-use super::harness::{ANN, InboundHarness, RecordingInbound, until};
+use super::harness::{ANN, InboundHarness, RecordingInbound};
 
 #[tokio::test]
 async fn bot_identity_is_requested_until_available() {
@@ -23,7 +24,7 @@ async fn stopping_is_heard_while_telegram_is_not() {
     let bench = InboundHarness::start().await;
     bench.fake.script("getMe", FaultTiming::Every, Fault::Hang { performed: false });
     let listening = bench.listen(&RecordingInbound::new());
-    until("it is asked", || bench.fake.requests("getMe") == 1).await;
+    wait_until("it is asked", || bench.fake.requests("getMe") == 1).await;
     listening.stop().await.unwrap();
 }
 
@@ -59,7 +60,7 @@ async fn token_revoked_later_stops_polling_too() {
 async fn people_are_offered_the_commands() {
     let bench = InboundHarness::start().await;
     let listening = bench.listen(&RecordingInbound::new());
-    until("they are told", || !bench.fake.commands().is_empty()).await;
+    wait_until("they are told", || !bench.fake.commands().is_empty()).await;
     listening.stop().await.unwrap();
     assert_eq!(bench.fake.commands(), [json!({ "command": "files", "description": "Lists your files" })]);
 }
@@ -74,7 +75,7 @@ async fn commands_that_telegram_does_not_take_stop_nothing() {
         TelegramFault::Refuse(ApiRefusal::new(400, "Bad Request: no")),
     );
     let listening = bench.listen(&RecordingInbound::new());
-    until("it is told", || log.lines_with("registering the commands with Telegram failed") == 1).await;
+    wait_until("it is told", || log.lines_with("registering the commands with Telegram failed") == 1).await;
     bench.fake.person_says(ANN, ANN, "hello");
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
@@ -91,7 +92,7 @@ async fn token_is_never_logged() {
     let words = format!("Bad Request: /bot{}/getUpdates is not for you", bench.fake.token());
     bench.fake.script("getUpdates", FaultTiming::Nth(4), TelegramFault::Refuse(ApiRefusal::new(400, words)));
     bench.fake.person_says(ANN, ANN, "hello");
-    until("it got over all of it", || bench.fake.requests("getUpdates") >= 5).await;
+    wait_until("it got over all of it", || bench.fake.requests("getUpdates") >= 5).await;
     listening.stop().await.unwrap();
     assert_eq!(taker.texts(), ["hello"]);
     let (id, secret) = bench.fake.token().split_once(':').unwrap();

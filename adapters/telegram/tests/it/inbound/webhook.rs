@@ -13,13 +13,14 @@ use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, FileKind, PersonMessage, TelegramFault};
 use satchel_requirements::required;
 use satchel_telegram::{TelegramError, WebhookSettings};
+use satchel_wait::wait_until;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use super::harness::{ANN, BOB, InboundHarness, ListenerTask, RecordingInbound, until};
+use super::harness::{ANN, BOB, InboundHarness, ListenerTask, RecordingInbound};
 
 /// Where the bots listen: below the ports that the system gives away by itself, so that nobody gets one in between.
 const PORTS: Range<u16> = 10_000..20_000;
@@ -58,7 +59,7 @@ fn secret(bench: &InboundHarness) -> Option<String> {
 
 async fn listening(bench: &InboundHarness, taker: &std::sync::Arc<RecordingInbound>) -> ListenerTask {
     let listening = bench.listen(taker);
-    until("the webhook is set", || secret(bench).is_some()).await;
+    wait_until("the webhook is set", || secret(bench).is_some()).await;
     listening
 }
 
@@ -145,7 +146,7 @@ async fn it_is_not_answered_before_it_is_stored() {
     assert_eq!(bench.fake.unconfirmed_updates(), 1);
     // What is being stored is let finish, and its call is answered.
     listening.request_stop();
-    until("nobody is let in any more", || std::net::TcpStream::connect(at).is_err()).await;
+    wait_until("nobody is let in any more", || std::net::TcpStream::connect(at).is_err()).await;
     taker.open();
     listening.stop().await.unwrap();
     bench.all_confirmed().await;
@@ -251,10 +252,10 @@ async fn unreachable_webhook_and_its_recovery_are_reported_once() {
     bench.fake.webhook_behind_proxy(nowhere);
     bench.fake.person_says(ANN, ANN, "hello");
     let listening = listening(&bench, &taker).await;
-    until("it is told", || log.lines_with("can't reach this bot's webhook") == 1).await;
+    wait_until("it is told", || log.lines_with("can't reach this bot's webhook") == 1).await;
     assert!(log.text().contains("reason=\"Connection refused\" waiting=1"), "{}", log.text());
     bench.fake.webhook_behind_proxy(at);
-    until("its end is told", || log.lines_with("Telegram reaches this bot's webhook again") == 1).await;
+    wait_until("its end is told", || log.lines_with("Telegram reaches this bot's webhook again") == 1).await;
     listening.stop().await.unwrap();
     assert_eq!((taker.texts(), log.lines_with("WARN")), (vec!["hello".to_owned()], 1), "{}", log.text());
 }
@@ -265,7 +266,7 @@ async fn webhook_set_with_foreign_secret_is_restored() {
     let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let ours = secret(&bench).unwrap();
-    until("it is ours", || bench.fake.requests("setWebhook") == 1).await;
+    wait_until("it is ours", || bench.fake.requests("setWebhook") == 1).await;
     // The same address, so that only the secret tells.
     let theirs = json!({ "url": "https://bot.invalid/path/of-its-own?x=1", "secret_token": "theirs" });
     assert_eq!(bench.call("setWebhook", theirs).await["ok"], true);

@@ -220,10 +220,10 @@ async fn reply_references_message_and_survives_its_deletion() {
     let stage = OutboundHarness::new().await;
     let asked = stage.telegram.person_says(stage.chat, stage.chat, "hello?");
     let reply_to = Some(MessageRef(asked.to_string()));
-    let part = SendRequest { reply_to, ..stage.part(text("hello")) };
-    stage.channel.send(&part).await.unwrap();
+    let part = PostRequest { reply_to, ..stage.part(text("hello")) };
+    stage.channel.post(&part).await.unwrap();
     stage.telegram.person_deletes(stage.chat, asked);
-    stage.channel.send(&part).await.unwrap();
+    stage.channel.post(&part).await.unwrap();
     let replies: Vec<_> = shown(&stage).iter().map(|message| message.reply_to).collect();
     assert_eq!(replies, [Some(asked), None]);
 }
@@ -233,7 +233,7 @@ async fn forum_topic_is_its_own_conversation() {
     let stage = OutboundHarness::new().await;
     let forum = stage.telegram.forum("Team", &[stage.chat]);
     let topic = stage.telegram.topic(forum, "Plans");
-    let in_topic = |content| SendRequest {
+    let in_topic = |content| PostRequest {
         conversation: conversation(&format!("{forum}/{topic}")),
         ..stage.part_in(forum, content)
     };
@@ -242,13 +242,13 @@ async fn forum_topic_is_its_own_conversation() {
     };
     let voice = stage.voice(false).await;
     for content in [text("hello"), album, voice] {
-        stage.channel.send(&in_topic(content)).await.unwrap();
+        stage.channel.post(&in_topic(content)).await.unwrap();
     }
-    stage.channel.send(&stage.part_in(forum, text("to all"))).await.unwrap();
+    stage.channel.post(&stage.part_in(forum, text("to all"))).await.unwrap();
     let threads: Vec<_> = stage.telegram.transcript().visible(forum).map(|message| message.thread).collect();
     assert_eq!(threads, [Some(topic), Some(topic), Some(topic), Some(topic), None]);
-    let nowhere = SendRequest { conversation: conversation(&format!("{forum}/999")), ..in_topic(text("x")) };
-    let answer = stage.channel.send(&nowhere).await;
+    let nowhere = PostRequest { conversation: conversation(&format!("{forum}/999")), ..in_topic(text("x")) };
+    let answer = stage.channel.post(&nowhere).await;
     assert!(
         matches!(&answer, Err(SendError::Forbidden { reason }) if reason == "the topic no longer exists"),
         "{answer:?}"

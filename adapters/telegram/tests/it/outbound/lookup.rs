@@ -18,7 +18,7 @@ fn restarted(stage: &OutboundHarness) -> TelegramChannel {
 }
 
 /// A look-up behind this message of a person, which the ledger knows.
-fn behind(message: i64, request: &SendRequest) -> LookupRequest {
+fn behind(message: i64, request: &PostRequest) -> LookupRequest {
     let recorded = |message: i64| RecordedMessage {
         conversation: request.conversation.clone(),
         message: MessageRef(message.to_string()),
@@ -37,9 +37,9 @@ fn is_uncertain(outcome: &LookupOutcome) -> bool {
 }
 
 /// Sends a part that meets this fault, which leaves it in doubt.
-async fn doubt(stage: &OutboundHarness, request: &SendRequest, fault: Fault) {
+async fn doubt(stage: &OutboundHarness, request: &PostRequest, fault: Fault) {
     stage.telegram.script_next("send*", fault);
-    let answer = stage.channel.send(request).await;
+    let answer = stage.channel.post(request).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
 }
 
@@ -167,7 +167,7 @@ async fn hidden_messages_leave_no_certainty() {
 async fn edit_rights_make_lookup_uncertain() {
     let stage = OutboundHarness::new().await;
     let channel = stage.telegram.channel("News", stage.chat);
-    let before = stage.channel.send(&stage.part_in(channel, text("first"))).await.unwrap()[0].0.parse().unwrap();
+    let before = stage.channel.post(&stage.part_in(channel, text("first"))).await.unwrap()[0].0.parse().unwrap();
     let part = stage.part_in(channel, text("hello"));
     doubt(&stage, &part, Fault::AcceptAndDrop).await;
     let arrived = ids(&stage, channel).last().copied().unwrap();
@@ -202,9 +202,9 @@ async fn topic_message_is_found_among_other_topics() {
     let before = stage.telegram.person_says(forum, stage.chat, "@satchel_fake_bot go on");
     let in_topic = |topic: Option<i64>| {
         let key = topic.map_or(forum.to_string(), |topic| format!("{forum}/{topic}"));
-        SendRequest { conversation: conversation(&key), ..stage.part(text("hello")) }
+        PostRequest { conversation: conversation(&key), ..stage.part(text("hello")) }
     };
-    stage.channel.send(&in_topic(None)).await.unwrap();
+    stage.channel.post(&in_topic(None)).await.unwrap();
     let part = in_topic(Some(topic));
     doubt(&stage, &part, Fault::AcceptAndDrop).await;
     let arrived = ids(&stage, forum).last().copied().unwrap();
@@ -237,7 +237,7 @@ async fn searched_chat_accepts_no_send() {
         asked.await.unwrap();
         let here = stage.send(text("between")).await;
         assert!(matches!(here, Err(SendError::NotSent { retry_after_ms: Some(_), .. })), "{here:?}");
-        stage.channel.send(&stage.part_in(other, text("elsewhere"))).await.unwrap();
+        stage.channel.post(&stage.part_in(other, text("elsewhere"))).await.unwrap();
     };
     let request = behind(before, &part);
     let (outcome, ()) = tokio::join!(stage.channel.find_sent(&request), meanwhile);
@@ -268,7 +268,7 @@ async fn duplicate_is_found_before_or_after_retry() {
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::AcceptOnRelease).await;
     assert_eq!(stage.channel.find_sent(&behind(before, &part)).await, Ok(LookupOutcome::Absent));
-    let repeat = stage.channel.send(&part).await.unwrap();
+    let repeat = stage.channel.post(&part).await.unwrap();
     let look = |range| LookupRequest { range, ..behind(before, &part) };
     let (early, late) = (look(LookupRange::Before(repeat.clone())), look(LookupRange::Late(repeat.clone())));
     assert_eq!(stage.channel.find_sent(&early).await, Ok(LookupOutcome::Absent));
@@ -295,7 +295,7 @@ async fn unrecorded_send_is_found() {
     let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
-    stage.channel.send(&part).await.unwrap();
+    stage.channel.post(&part).await.unwrap();
     let arrived = ids(&stage, stage.chat);
     for _ in 0..2 {
         assert_eq!(stage.channel.find_sent(&behind(before, &part)).await, Ok(found(&arrived)));

@@ -12,10 +12,11 @@ async fn paced() -> OutboundHarness {
 }
 
 /// Sends a part as the ledger's owner does, who comes back when told to.
-async fn deliver(stage: &OutboundHarness, request: &SendRequest) {
+async fn deliver(stage: &OutboundHarness, request: &PostRequest) {
     loop {
-        match stage.channel.send(request).await {
+        match stage.channel.post(request).await {
             Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) => {
+                // As told.
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }
             answered => {
@@ -98,11 +99,12 @@ async fn draft_edits_yield_to_permanent_messages() {
             let (part, message) = (stage.part(text("grows and grows")), sent[0].clone());
             let edit = async { stage.channel.edit(&message, &part).await.map(|_| Instant::now()) };
             let send = async {
+                // Later than the edit, and within the wait that the edit has.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 stage.send(text("lasts")).await.map(|_| Instant::now())
             };
             let elsewhere = stage.part_in(other, text("not held up"));
-            let elsewhere = async { stage.channel.send(&elsewhere).await.map(|_| Instant::now()) };
+            let elsewhere = async { stage.channel.post(&elsewhere).await.map(|_| Instant::now()) };
             tokio::try_join!(edit, send, elsewhere)
         };
         let answered = answered.await;

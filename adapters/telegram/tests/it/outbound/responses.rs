@@ -17,11 +17,11 @@ async fn send_after_block_or_removal_is_forbidden() {
     };
     assert_eq!(reason(stage.send(text("hello")).await), "the person has blocked the bot");
     let part = stage.part_in(group, text("hello"));
-    assert_eq!(reason(stage.channel.send(&part).await), "the bot was removed from the chat");
+    assert_eq!(reason(stage.channel.post(&part).await), "the bot was removed from the chat");
     stage.telegram.forget_chat(group);
-    assert!(reason(stage.channel.send(&part).await).starts_with("Telegram doesn't know the chat"));
-    let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..part };
-    assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is no chat of Telegram");
+    assert!(reason(stage.channel.post(&part).await).starts_with("Telegram doesn't know the chat"));
+    let elsewhere = PostRequest { conversation: "console:main".parse().unwrap(), ..part };
+    assert_eq!(reason(stage.channel.post(&elsewhere).await), "console:main is no chat of Telegram");
 }
 
 #[tokio::test]
@@ -38,12 +38,12 @@ async fn photo_telegram_rejects_is_unsupported_kind() {
 async fn sends_follow_a_moved_chat() {
     let stage = OutboundHarness::new().await;
     let group = stage.telegram.group("Family", &[stage.chat]);
-    let old = stage.channel.send(&stage.part_in(group, text("before"))).await.unwrap();
+    let old = stage.channel.post(&stage.part_in(group, text("before"))).await.unwrap();
     let supergroup = stage.telegram.migrate(group);
     let reply_to = Some(old[0].clone());
-    let after = stage.channel.send(&SendRequest { reply_to, ..stage.part_in(group, text("after")) }).await.unwrap();
+    let after = stage.channel.post(&PostRequest { reply_to, ..stage.part_in(group, text("after")) }).await.unwrap();
     let file = PartContent::File(stage.item(&photo(1), FileForm::Photo).await);
-    stage.channel.send(&stage.part_in(group, file)).await.unwrap();
+    stage.channel.post(&stage.part_in(group, file)).await.unwrap();
     let transcript = stage.telegram.transcript();
     assert_eq!(transcript.texts(supergroup), ["after"]);
     assert_eq!(transcript.files(supergroup).len(), 1);
@@ -66,7 +66,7 @@ async fn doubt_after_a_move_is_doubt() {
     let group = stage.telegram.group("Family", &[stage.chat]);
     stage.telegram.migrate(group);
     stage.telegram.script("sendMessage", satchel_fake_kit::FaultTiming::Nth(2), Fault::AcceptAndDrop);
-    let answer = stage.channel.send(&stage.part_in(group, text("hello"))).await;
+    let answer = stage.channel.post(&stage.part_in(group, text("hello"))).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
 }
 

@@ -169,7 +169,7 @@ impl DeliveryHarness {
         });
         let (write, sends) = (note(&log), Arc::clone(&answers));
         let (carried, carried_by_edits) = (Arc::clone(&self.carried), self.carried);
-        channel.expect_send().returning(move |part| {
+        channel.expect_post().returning(move |part| {
             carried.lock().unwrap().push(part.content.files().len());
             let shown = match &part.content {
                 PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
@@ -235,6 +235,7 @@ impl DeliveryHarness {
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
         let left = run(delivery, lease, from).await;
+        // Under paused time.
         tokio::time::sleep(longer).await;
         let log = log.lock().unwrap().clone();
         (log, left)

@@ -14,7 +14,7 @@ fn driver_with(parts: Vec<Part>) -> (DeliveryHandle, Driver, Arc<Mutex<Vec<PartI
     channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
     channel.expect_capabilities().return_const(tables::telegram());
     let noted = Arc::clone(&sends);
-    channel.expect_send().returning(move |request| {
+    channel.expect_post().returning(move |request| {
         noted.lock().unwrap().push(request.part_id);
         sent()
     });

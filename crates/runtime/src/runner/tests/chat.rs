@@ -14,7 +14,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, capabilities::StreamRule,
     delivery::SendError,
 };
-use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, SendRequest};
+use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, PostRequest};
 use satchel_routing::tables;
 use tokio::sync::watch;
 
@@ -95,10 +95,11 @@ impl Chat {
         log.iter().filter(|(place, _)| place == conversation).map(|(_, line)| line.clone()).collect()
     }
 
-    async fn request(&self, line: String, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn request(&self, line: String, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let mut in_flight = InFlight(&self.cut_off, false);
         let takes = *self.takes.lock().unwrap();
+        // A platform as slow as the test says.
         tokio::time::sleep(takes).await;
         self.open.subscribe().wait_for(|open| *open).await.expect("the chat outlives its requests");
         in_flight.1 = true;
@@ -116,7 +117,7 @@ impl Chat {
     }
 }
 
-fn text_of(request: &SendRequest) -> String {
+fn text_of(request: &PostRequest) -> String {
     match &request.content {
         PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
             text.clone()
@@ -135,11 +136,11 @@ impl Channel for Chat {
         ChannelCapabilities { stream: self.stream, ..tables::telegram() }
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         self.request(text_of(request), request).await
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         self.request(format!("edit: {}", text_of(request)), request).await.map(|_| vec![message.clone()])
     }
 

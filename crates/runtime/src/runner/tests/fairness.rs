@@ -8,9 +8,10 @@ use satchel_ports::{
     Inbox, Leases, Turns,
     ledger::{ClaimMode, CompletedTurn, ForgetRequest, HistoryChange, ReleaseMode, Storage},
 };
+use satchel_wait::wait_until;
 use uuid::Uuid;
 
-use super::stage::{Stage, message, place, until};
+use super::stage::{Stage, message, place};
 
 fn from(sender: &str, conversation: &str, text: &str) -> InboundMessage {
     let said = message(&place(conversation), conversation, text);
@@ -24,15 +25,15 @@ async fn turn_limit_delays_only_its_own_person() {
     for conversation in ["first", "second"] {
         process.hears(&from("7", conversation, "hang")).await;
     }
-    until("the person's turns", || *stage.hanging.borrow() == 2).await;
+    wait_until("the person's turns", || *stage.hanging.borrow() == 2).await;
     process.hears(&from("7", "third", "hello")).await;
     process.hears(&from("8", "other", "hello")).await;
-    until("somebody else's answer", || !stage.chat.log(&place("other")).is_empty()).await;
+    wait_until("somebody else's answer", || !stage.chat.log(&place("other")).is_empty()).await;
     assert_eq!(stage.chat.log(&place("third")), Vec::<String>::new(), "it waits for the person's own turns");
 
     let stop = InboundMessage { key: "stop".into(), ..from("7", "first", "/stop") };
     process.hears(&stop).await;
-    until("the turn that waited", || !stage.chat.log(&place("third")).is_empty()).await;
+    wait_until("the turn that waited", || !stage.chat.log(&place("third")).is_empty()).await;
     process.stops().await;
 }
 
@@ -66,13 +67,13 @@ async fn waiting_turn_names_no_forgotten_file() {
 
     let process = stage.start().await;
     process.hears(&from("7", "first", "hang")).await;
-    until("the first turn", || *stage.hanging.borrow() == 1).await;
+    wait_until("the first turn", || *stage.hanging.borrow() == 1).await;
     process.hears(&InboundMessage { key: "again".into(), ..from("7", "second", "and now") }).await;
-    until("the second one waits", || process.slots.waiting() == 1).await;
+    wait_until("the second one waits", || process.slots.waiting() == 1).await;
     let request = ForgetRequest { conversation: place("second"), number: 1, restricted_to: None };
     process.ledger.forget_file(&request).await.unwrap();
     process.hears(&InboundMessage { key: "stop".into(), ..from("7", "first", "/stop") }).await;
-    until("the answer", || !stage.chat.log(&place("second")).is_empty()).await;
+    wait_until("the answer", || !stage.chat.log(&place("second")).is_empty()).await;
     let answer = stage.chat.log(&place("second")).join("");
     assert!(answer.contains("and now") && answer.contains("look") && !answer.contains("secret.txt"), "{answer}");
     process.stops().await;

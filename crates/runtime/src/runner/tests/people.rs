@@ -5,8 +5,9 @@ use std::{path::Path, sync::Arc};
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
 use satchel_intake::access::{AccessPolicy, ChannelAccess};
 use satchel_ports::{Archive, Pairings};
+use satchel_wait::wait_until;
 
-use super::stage::{Process, Stage, message, place, until};
+use super::stage::{Process, Stage, message, place};
 
 /// What a stranger writes that must never be stored.
 const SECRET: &str = "the words of a stranger";
@@ -33,7 +34,7 @@ async fn say(process: &Process, stage: &Stage, message: InboundMessage) -> Strin
     let place = message.conversation.clone();
     let before = stage.chat.log(&place).len();
     process.hears(&message).await;
-    until("an answer", || stage.chat.log(&place).len() > before).await;
+    wait_until("an answer", || stage.chat.log(&place).len() > before).await;
     stage.chat.log(&place).pop().unwrap()
 }
 
@@ -44,7 +45,7 @@ async fn stranger_is_processed_only_after_owner_approval() {
     let told = say(&process, &stage, from("7", "Ada", &strange, "1", SECRET)).await;
     let code = told.split("**").nth(1).unwrap().to_owned();
     assert_eq!(told, format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."));
-    until("the question", || stage.chat.log(&owner).len() == 1).await;
+    wait_until("the question", || stage.chat.log(&owner).len() == 1).await;
     let asked = stage.chat.log(&owner).remove(0);
     assert!(asked.starts_with("`Ada`, id `7` wants to talk to me on console") && asked.contains(&code), "{asked}");
 
@@ -65,7 +66,7 @@ async fn stranger_is_processed_only_after_owner_approval() {
 
     let answer = say(&process, &stage, from("1", "Owner", &owner, "5", &format!("/pair approve {code}"))).await;
     assert_eq!(answer, "`Ada` is approved. I've told them.");
-    until("the welcome", || stage.chat.log(&strange).len() == 2).await;
+    wait_until("the welcome", || stage.chat.log(&strange).len() == 2).await;
     assert_eq!(
         stage.chat.log(&strange)[1],
         "You're approved. Send me a message or a file; `/help` shows what I can do."

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use satchel_agent::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, Toolbox};
 use satchel_domain::{
-    ConversationId, FileReference, Filename, InboundMessage, Sender, ToolOutcome, capabilities::StreamRule,
+    ConversationId, FileReference, Filename, InboundMessage, PartState, Sender, ToolOutcome, capabilities::StreamRule,
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace, NativeRunner};
@@ -22,6 +22,7 @@ use satchel_ports::{
     language_model::{ModelStream, ModelToolCall},
     ledger::{OutboxQuery, Quotas},
 };
+use satchel_wait::wait_until_async;
 use tempfile::TempDir;
 use tokio::{
     sync::{mpsc, watch},
@@ -34,9 +35,6 @@ use super::{
     ledger::{FailingLedger, FailureHook},
 };
 use crate::runner::{LaneRunner, RunnerIntervals, TurnSlots, WorkerContext};
-
-/// Longer than anything here takes, unless it never ends.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn place(name: &str) -> ConversationId {
     format!("console:{name}").parse().unwrap()
@@ -52,15 +50,6 @@ pub(super) fn message(place: &ConversationId, key: &str, text: &str) -> InboundM
 pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
     let file = FileReference::new("x".into(), Filename::from_untrusted("a.txt"));
     InboundMessage { files: vec![file], ..message }
-}
-
-pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
-    let waited = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(tokio::time::timeout(PATIENCE, waited).await.is_ok(), "in vain: {what}");
 }
 
 /// Says `re: ` and what it was told since it last spoke; `hang` asks for a tool that never answers, `think` writes half
@@ -257,12 +246,13 @@ impl Process {
         parts.iter().filter(|part| !part.state.is_settled()).count()
     }
 
+    /// Whether a part waits for its next attempt.
+    pub(super) async fn waits_to_send(&self) -> bool {
+        let parts = self.ledger.parts(&OutboxQuery::default()).await.unwrap();
+        parts.iter().any(|part| matches!(part.state, PartState::Waiting { .. }))
+    }
+
     pub(super) async fn settles(&self) {
-        let settled = async {
-            while self.unsettled().await > 0 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        assert!(tokio::time::timeout(PATIENCE, settled).await.is_ok(), "something is never settled");
+        wait_until_async("everything is settled", async || self.unsettled().await == 0).await;
     }
 }

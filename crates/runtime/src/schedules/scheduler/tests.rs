@@ -18,6 +18,7 @@ use satchel_ports::{
     Archive, BusEvent, EventBus, Ledger, LedgerError, ManualClock, MockLedger, MockWorkspace,
     ledger::{ClaimedLane, TurnQuery},
 };
+use satchel_wait::wait_until_async;
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
 
@@ -382,16 +383,12 @@ async fn frozen_clock_before_due_time_does_not_spin() {
     let Process { ledger, inbound, .. } = stage.process().await;
     let stop = CancellationToken::new();
     let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(inbound, ledger.inbox, stop.clone()));
+    // A loop that spins shows by how often it looks in a time.
     sleep(Duration::from_secs(1)).await;
     let looked = looks.load(Ordering::SeqCst);
     assert!(looked < 40, "{looked} times in a second");
     stage.set("2026-11-03T08:00:00Z");
-    let come = async {
-        while stage.runs("report").await.is_empty() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(10), come).await.expect("it never comes");
+    wait_until_async("it comes", async || !stage.runs("report").await.is_empty()).await;
     stop.cancel();
     timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
 }

@@ -14,7 +14,7 @@ use satchel_local::{
     ScriptedModel,
     scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, Inbound, SendRequest};
+use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, Inbound, PostRequest};
 use satchel_routing::tables;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -127,7 +127,7 @@ impl Channel for AcceptingChannel {
         ChannelCapabilities { rate_limits: None, ..tables::telegram() }
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         if let Some(sender) = self.reply_senders.get(&request.conversation) {
             // The person may have heard enough.
             let _ = sender.send(()).await;
@@ -135,7 +135,7 @@ impl Channel for AcceptingChannel {
         Ok(vec![MessageRef(request.part_id.to_string())])
     }
 
-    async fn edit(&self, message: &MessageRef, _part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, _part: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         Ok(vec![message.clone()])
     }
 

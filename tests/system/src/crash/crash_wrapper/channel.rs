@@ -8,7 +8,7 @@ use satchel_domain::{
     UndecodableUpdate, delivery::SendError,
 };
 use satchel_ports::{
-    Activity, Channel, FetchedFile, FileFetchError, Inbound, InboundError, LookupOutcome, LookupRequest, SendRequest,
+    Activity, Channel, FetchedFile, FileFetchError, Inbound, InboundError, LookupOutcome, LookupRequest, PostRequest,
 };
 
 use serde_json::Value;
@@ -26,11 +26,11 @@ impl Channel for CrashWrapper<Arc<dyn Channel>> {
         self.inner.capabilities(conversation)
     }
 
-    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        between!(self, "channel.send", self.inner.send(request))
+    async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
+        between!(self, "channel.post", self.inner.post(request))
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         between!(self, "channel.edit", self.inner.edit(message, request))
     }
 

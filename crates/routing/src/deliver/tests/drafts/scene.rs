@@ -17,7 +17,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Channel, FetchedFile, FileFetchError, HolderId, Lease, LedgerError, LookupOutcome, LookupRequest,
-    MockBlobs, MockEventBus, MockLedger, SendRequest, TokioClock,
+    MockBlobs, MockEventBus, MockLedger, PostRequest, TokioClock,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -107,13 +107,14 @@ struct Platform {
 
 impl Platform {
     async fn answer(&self, script: &Mutex<VecDeque<Answer>>) -> Answer {
+        // Under paused time.
         tokio::time::sleep(self.takes).await;
         self.log.push("answer".into());
         script.lock().unwrap().pop_front().unwrap_or_else(sent)
     }
 }
 
-fn text_of(request: &SendRequest) -> &str {
+fn text_of(request: &PostRequest) -> &str {
     match &request.content {
         PartContent::Text { text, .. } => text,
         other => panic!("not a text: {other:?}"),
@@ -130,12 +131,12 @@ impl Channel for Platform {
         self.capabilities.clone()
     }
 
-    async fn send(&self, request: &SendRequest) -> Answer {
+    async fn post(&self, request: &PostRequest) -> Answer {
         self.log.push(format!("send part {}: {}", request.part_id.0.as_u128(), text_of(request)));
         self.answer(&self.sends).await
     }
 
-    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Answer {
+    async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Answer {
         assert!(!self.panics, "as the test wants it");
         self.log.push(format!("edit {message}: {}", text_of(request)));
         self.answer(&self.edits).await
@@ -241,6 +242,7 @@ impl Scene {
     pub(super) async fn passes(&mut self, milliseconds: u64) {
         tokio::select! {
             ended = &mut self.driving => panic!("nobody told it to finish: {ended:?}"),
+            // Under paused time.
             () = tokio::time::sleep(Duration::from_millis(milliseconds)) => {}
         }
     }
