@@ -7,11 +7,11 @@ use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 
 use crate::{
     attachments::Records,
-    audit,
+    audit, conversation_settings,
     database::{Database, Json, Query, hex_ids},
     error::Result,
     history,
-    lanes::{self, LaneId},
+    lanes::LaneId,
     parts,
     progress::TurnProgress,
     questions,
@@ -26,7 +26,7 @@ pub(crate) fn complete_turn(db: &Database, lease: &Lease, completed: CompletedTu
     consume_messages(db, lane, &completed)?;
     history::change(db, lane, turn, &completed.history, &records)?;
     if let Some(setting) = &completed.setting {
-        lanes::change_setting(db, lane, setting)?;
+        conversation_settings::change(db, lane, setting)?;
     }
     mark_completed(db, &completed, &records)?;
     audit::insert(db, lane, turn, &completed.changes)?;

@@ -1,9 +1,9 @@
-//! Lanes: who works on a conversation, by which number its rows name it, and its settings.
+//! Lanes: who works on a conversation, and by which number its rows name it.
 
 use rusqlite::{OptionalExtension, Row, params};
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::LaneState;
-use satchel_ports::ledger::{ClaimedLane, ConversationSetting, HolderId, Lease, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, ReleaseMode};
 use uuid::Uuid;
 
 use crate::{
@@ -23,10 +23,6 @@ pub(crate) type LaneId = i64;
 pub(crate) struct Lane {
     pub(crate) id: LaneId,
     pub(crate) state: LaneState,
-    /// Whether every reply is spoken too.
-    pub(crate) voice: bool,
-    /// The agent that somebody chose.
-    pub(crate) agent: Option<String>,
 }
 
 impl TryFrom<&Row<'_>> for Lane {
@@ -40,18 +36,13 @@ impl TryFrom<&Row<'_>> for Lane {
                 token: row.get::<_, i64>("token")?.cast_unsigned(),
                 expires_at: Timestamp(row.get("expires_at")?),
             },
-            voice: row.get("voice")?,
-            agent: row.get("agent")?,
         })
     }
 }
 
 /// Finds the lane of a conversation; there is none before its first message.
 pub(crate) fn find(db: &Database, conversation: &ConversationId) -> Result<Option<Lane>> {
-    db.find(
-        "SELECT id, holder, token, expires_at, voice, agent FROM lanes WHERE conversation = ?1",
-        [conversation.to_string()],
-    )
+    db.find("SELECT id, holder, token, expires_at FROM lanes WHERE conversation = ?1", [conversation.to_string()])
 }
 
 /// Finds the number of a conversation; `None`, which is that of no row, before its first message.
@@ -74,20 +65,7 @@ pub(crate) fn create(db: &Database, conversation: &ConversationId) -> Result<Lan
         [conversation.to_string().as_str(), conversation.channel().as_str()],
     )?;
     let state = LaneState { holder: None, token: 0, expires_at: Timestamp(0) };
-    Ok(Lane { id: db.last_insert_rowid(), state, voice: false, agent: None })
-}
-
-/// Changes a setting of a conversation.
-pub(crate) fn change_setting(db: &Database, lane: LaneId, setting: &ConversationSetting) -> Result<()> {
-    match setting {
-        ConversationSetting::VoiceReplies(on) => {
-            db.run("UPDATE lanes SET voice = ?2 WHERE id = ?1", params![lane, on])?
-        }
-        ConversationSetting::Agent(agent) => {
-            db.run("UPDATE lanes SET agent = ?2 WHERE id = ?1", params![lane, agent])?
-        }
-    };
-    Ok(())
+    Ok(Lane { id: db.last_insert_rowid(), state })
 }
 
 pub(crate) fn is_free(db: &Database, lane: &Lane, now: Timestamp) -> bool {

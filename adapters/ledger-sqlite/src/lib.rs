@@ -4,6 +4,7 @@ mod attachments;
 mod audit;
 mod checkpoints;
 mod complete;
+mod conversation_settings;
 mod database;
 mod drafts;
 mod error;

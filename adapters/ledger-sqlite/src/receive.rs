@@ -9,6 +9,7 @@ use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, R
 use uuid::Uuid;
 
 use crate::{
+    conversation_settings,
     database::{Database, Json, Query},
     error::Result,
     history,
@@ -73,8 +74,7 @@ fn new_turn(db: &Database, lane: &Lane, message: QueuedMessage) -> Result<Queued
         draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
-        voice: lane.voice,
-        agent: lane.agent.clone(),
+        settings: conversation_settings::read(db, lane.id)?,
         history: history::read(db, lane.id, db.settings().max_history_messages)?.into(),
     })
 }

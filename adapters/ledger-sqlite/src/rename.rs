@@ -5,6 +5,7 @@ use satchel_domain::{ConversationId, PartState, part::FailureReason};
 use satchel_ports::ledger::RenameOutcome;
 
 use crate::{
+    conversation_settings,
     database::{Database, Json, Query},
     error::Result,
     lanes::{self, LaneId},
@@ -38,18 +39,21 @@ fn swap_names(db: &Database, lane: LaneId, from: &ConversationId, to: &Conversat
     let token: i64 = db.value("SELECT MAX(token) + 1 FROM lanes WHERE conversation IN (?1, ?2)", names.clone())?;
     let last_number: i64 = db.value("SELECT MAX(last_number) FROM lanes WHERE conversation IN (?1, ?2)", names)?;
     // An empty lane of the new name, as an earlier renaming leaves it, has no rows to be moved.
-    db.run("DELETE FROM lanes WHERE conversation = ?1", [to.to_string()])?;
+    if let Some(empty) = lanes::find_id(db, to)? {
+        conversation_settings::remove(db, empty)?;
+        db.run("DELETE FROM lanes WHERE id = ?1", [empty])?;
+    }
     db.run(
         "UPDATE lanes SET conversation = ?2, channel = ?3, holder = NULL, expires_at = 0, token = ?4, last_number = ?5 \
          WHERE id = ?1",
         params![lane, to.to_string(), to.channel().as_str(), token, last_number],
     )?;
     db.run(
-        "INSERT INTO lanes (conversation, channel, token, last_number, voice, agent) \
-         SELECT ?2, ?3, token, last_number, voice, agent FROM lanes WHERE id = ?1",
+        "INSERT INTO lanes (conversation, channel, token, last_number) \
+         SELECT ?2, ?3, token, last_number FROM lanes WHERE id = ?1",
         params![lane, from.to_string(), from.channel().as_str()],
     )?;
-    Ok(())
+    conversation_settings::copy(db, lane, db.last_insert_rowid())
 }
 
 /// No message of the old name is known any more: under the new one its number is another message's, if any. What is

@@ -12,11 +12,19 @@ CREATE TABLE lanes (
     token         INTEGER NOT NULL DEFAULT 0,    -- the fencing token of the last claim
     expires_at    INTEGER NOT NULL DEFAULT 0,
     last_number   INTEGER NOT NULL DEFAULT 0,    -- of an attachment
-    history_after INTEGER NOT NULL DEFAULT 0,    -- history up to this sequence is no longer shown
-    voice         INTEGER NOT NULL DEFAULT 0,    -- 1 where every reply is spoken too
-    agent         TEXT                           -- that somebody chose, by name
+    history_after INTEGER NOT NULL DEFAULT 0     -- history up to this sequence is no longer shown
 ) STRICT;
 CREATE INDEX lanes_held ON lanes (holder) WHERE holder IS NOT NULL;
+
+-- What people have set for a conversation. They are only read with a turn, so they are no part of the lane's row, which
+-- every verb reads and every claim writes.
+CREATE TABLE conversation_settings (
+    lane    INTEGER PRIMARY KEY REFERENCES lanes (id),
+    voice   INTEGER NOT NULL DEFAULT 0,          -- 1 where every reply is spoken too
+    agent   TEXT,                                -- that somebody chose, by name
+    persona TEXT,                                -- in place of the agent's instructions
+    model   TEXT                                 -- that somebody chose, by name
+) STRICT;
 
 CREATE TABLE turns (
     sequence     INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     attachments::{AttachmentRef, Records},
+    conversation_settings,
     database::{Database, Json, Query},
     drafts,
     error::Result,
@@ -95,8 +96,7 @@ fn read_details(db: &Database, lane: &Lane, oldest: OldestTurn) -> Result<ReadTu
         draft: draft.map(|row| row.into_part(&records)).transpose()?,
         crashes: rows::number(crashes, "number of crashes")?,
         unreported_failures: unreported.into_iter().filter_map(undelivered).collect(),
-        voice: lane.voice,
-        agent: lane.agent.clone(),
+        settings: conversation_settings::read(db, lane.id)?,
         history: history::read(db, lane.id, db.settings().max_history_messages)?.into(),
     };
     Ok(ReadTurn { turn, is_album })

@@ -31,16 +31,24 @@ use self::{
 /// The most deltas of a text, so that a long one doesn't take for ever.
 const MAX_CHUNKS: usize = 400;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfflineModel {
+    /// Its name in the configuration.
+    pub name: String,
     /// How long it waits before each delta, to show streaming and to try `/stop`.
     pub delta_delay: Duration,
+}
+
+impl Default for OfflineModel {
+    fn default() -> Self {
+        Self { name: "offline".to_owned(), delta_delay: Duration::ZERO }
+    }
 }
 
 #[async_trait]
 impl LanguageModel for OfflineModel {
     fn name(&self) -> String {
-        "offline".to_owned()
+        self.name.clone()
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {

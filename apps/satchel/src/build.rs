@@ -152,6 +152,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let mut default_agent = AgentProfile::default_agent(model, Toolbox::new(tools.clone()));
     default_agent.instructions = options.instructions.unwrap_or(default_agent.instructions);
     let agents = build_profiles(default_agent, &tools, &models, options.agents, options.chat_agents)?;
+    let agents = agents.with_models(models);
     let access = Arc::new(options.access);
     let is_owner: OwnerCheck = {
         let access = Arc::clone(&access);
@@ -165,6 +166,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         let features = CommandFeatures {
             links: links.is_some(),
             agents: agents.directory().has_choice(),
+            models: agents.has_model_choice(),
             tasks: playbooks.as_ref().is_some_and(|playbooks| !playbooks.directory().is_empty()),
         };
         let access = Arc::clone(&access);

@@ -166,11 +166,12 @@ fn named_candidate(models: &ModelsConfig, name: &str) -> ModelCandidate {
     }
 }
 
-/// Opens the models that agents name, by these names.
+/// Opens the models that agents name and those that can be chosen for a conversation, by their names. One that nobody
+/// names yet and that can't be opened, because its key is missing, is left out and logged.
 ///
 /// # Errors
-/// When a name is that of no model, a key is missing or a setting can't be used.
-pub fn open_for_agents(
+/// When an agent's name is that of no model, its key is missing or one of its settings can't be used.
+pub fn open_by_name(
     agents: &[AgentDeclaration],
     models: &ModelsConfig,
     files: ModelFiles<'_>,
@@ -188,6 +189,15 @@ pub fn open_for_agents(
             opened.insert(name.clone(), open_candidate(&named_candidate(models, name), files, piece_delay, wrap)?);
         }
     }
+    for ModelConfig { name, .. } in &models.declared {
+        if opened.contains_key(name) {
+            continue;
+        }
+        match open_candidate(&named_candidate(models, name), files, piece_delay, wrap) {
+            Ok(model) => _ = opened.insert(name.clone(), model),
+            Err(error) => tracing::info!(model = name, "`/model` doesn't offer a model: {error:#}"),
+        }
+    }
     Ok(opened)
 }
 
@@ -198,7 +208,7 @@ fn open_candidate(
     wrap: WrapModel<'_>,
 ) -> anyhow::Result<Arc<dyn LanguageModel>> {
     let model: Arc<dyn LanguageModel> = match candidate.settings()? {
-        None => Arc::new(OfflineModel { delta_delay: piece_delay }),
+        None => Arc::new(OfflineModel { name: candidate.name().to_owned(), delta_delay: piece_delay }),
         Some(settings) => {
             let remote = RemoteModel::new(settings, Arc::clone(files.blobs));
             let remote = remote.map_err(|error| UsageError(error.to_string()))?;

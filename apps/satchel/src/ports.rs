@@ -46,7 +46,7 @@ pub struct Ports {
     pub fetcher: Arc<dyn Fetcher>,
     /// The model that answers, unless the turn's agent has another one.
     pub model: Arc<dyn LanguageModel>,
-    /// Further models, by the names that agents give.
+    /// Further models, by the names that agents give, and among which owners choose for a conversation.
     pub models: BTreeMap<String, Arc<dyn LanguageModel>>,
     /// Synthesis and transcription, if there is any.
     pub speech: Option<Arc<dyn Speech>>,

@@ -37,6 +37,15 @@ impl AgentProfile {
     }
 }
 
+impl fmt::Debug for AgentProfiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentProfiles")
+            .field("directory", &self.directory)
+            .field("models", &self.models.names)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for AgentProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentProfile").field("summary", &self.summary).finish_non_exhaustive()
@@ -44,13 +53,21 @@ impl fmt::Debug for AgentProfile {
 }
 
 /// All agents.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AgentProfiles {
     directory: Arc<AgentDirectory>,
     /// In the order of the directory, in which the default agent is the first.
     profiles: Arc<[Arc<AgentProfile>]>,
-    /// The removed agents that the log names already.
+    models: Arc<ModelDirectory>,
+    /// The removed agents and models that the log names already.
     reported: Arc<Mutex<BTreeSet<String>>>,
+}
+
+/// The models that can be chosen for a conversation, by their names.
+#[derive(Default)]
+struct ModelDirectory {
+    names: Vec<String>,
+    models: Vec<Arc<dyn LanguageModel>>,
 }
 
 impl AgentProfiles {
@@ -65,14 +82,37 @@ impl AgentProfiles {
     ) -> Result<Self, InvalidAgentError> {
         let directory = AgentDirectory::new(others.iter().map(|agent| agent.summary.clone()), chats)?;
         let profiles = std::iter::once(default).chain(others).map(Arc::new).collect();
-        Ok(Self { directory: Arc::new(directory), profiles, reported: Arc::default() })
+        Ok(Self::with_profiles(directory, profiles))
     }
 
     /// The default agent alone.
     #[must_use]
     pub fn single(default: AgentProfile) -> Self {
-        let profiles = Arc::new([Arc::new(default)]);
-        Self { directory: Arc::default(), profiles, reported: Arc::default() }
+        Self::with_profiles(AgentDirectory::default(), Arc::new([Arc::new(default)]))
+    }
+
+    fn with_profiles(directory: AgentDirectory, profiles: Arc<[Arc<AgentProfile>]>) -> Self {
+        let directory = Arc::new(directory);
+        Self { directory, profiles, models: Arc::default(), reported: Arc::default() }
+    }
+
+    /// Adds the models that owners can choose for a conversation in place of the agent's own.
+    #[must_use]
+    pub fn with_models(self, models: impl IntoIterator<Item = (String, Arc<dyn LanguageModel>)>) -> Self {
+        let (names, models) = models.into_iter().unzip();
+        Self { models: Arc::new(ModelDirectory { names, models }), ..self }
+    }
+
+    /// Whether there is more than one model to choose from.
+    #[must_use]
+    pub fn has_model_choice(&self) -> bool {
+        self.models.names.iter().any(|name| *name != self.default_agent().model.name())
+    }
+
+    /// The names of the models that can be chosen.
+    #[must_use]
+    pub fn model_names(&self) -> &[String] {
+        &self.models.names
     }
 
     /// The agents as people see them.
@@ -98,25 +138,67 @@ impl AgentProfiles {
     #[must_use]
     pub(crate) fn for_resumed(&self, turn: &QueuedTurn, recorded: Option<&str>) -> Option<Arc<AgentProfile>> {
         match recorded {
-            Some(name) => self.find(name).cloned(),
-            None => Some(Arc::clone(self.for_turn(turn))),
+            Some(name) => self.find(name).map(|agent| self.with_settings(agent, turn)),
+            None => Some(self.for_turn(turn)),
         }
     }
 
-    /// The agent of a turn. A chosen one that was removed is logged once; the chat's own answers instead.
+    /// The agent of a turn, with the persona and the model of its conversation.
     #[must_use]
-    pub fn for_turn(&self, turn: &QueuedTurn) -> &Arc<AgentProfile> {
+    pub fn for_turn(&self, turn: &QueuedTurn) -> Arc<AgentProfile> {
+        self.with_settings(self.chosen(turn), turn)
+    }
+
+    /// The name of the model that answers a turn unless another one is chosen.
+    #[must_use]
+    pub fn usual_model(&self, turn: &QueuedTurn) -> String {
+        self.chosen(turn).model.name()
+    }
+
+    fn with_settings(&self, agent: &Arc<AgentProfile>, turn: &QueuedTurn) -> Arc<AgentProfile> {
+        let persona = turn.settings.persona.as_deref();
+        // The agent's own model may have fallbacks behind it.
+        let chosen = turn.settings.model.as_deref().filter(|name| *name != agent.model.name());
+        let model = chosen.and_then(|name| self.find_model(name, turn));
+        if persona.is_none() && model.is_none() {
+            return Arc::clone(agent);
+        }
+        let mut agent = AgentProfile::clone(agent);
+        agent.instructions = persona.map_or(agent.instructions, prompt::add_instructions);
+        agent.model = model.map_or(agent.model, Arc::clone);
+        Arc::new(agent)
+    }
+
+    /// Finds a chosen model. One that was removed is logged once.
+    fn find_model(&self, name: &str, turn: &QueuedTurn) -> Option<&Arc<dyn LanguageModel>> {
+        let position = self.models.names.iter().position(|known| known == name);
+        if position.is_none() && self.is_first_report(&format!("model {name}")) {
+            let conversation = turn.messages.first().map(|queued| queued.message.conversation.to_string());
+            tracing::warn!(
+                chat.id = conversation,
+                model = name,
+                "a chosen model no longer exists; that of the agent answers instead"
+            );
+        }
+        self.models.models.get(position?)
+    }
+
+    fn is_first_report(&self, removed: &str) -> bool {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(removed.to_owned())
+    }
+
+    /// The agent of a turn's conversation. A chosen one that was removed is logged once; the chat's own answers instead.
+    fn chosen(&self, turn: &QueuedTurn) -> &Arc<AgentProfile> {
         let Some(first) = turn.messages.first() else { return self.default_agent() };
-        let (conversation, chosen) = (&first.message.conversation, turn.agent.as_deref());
+        let (conversation, chosen) = (&first.message.conversation, turn.settings.agent.as_deref());
         let current = self.directory.current(&AgentChat::from_message(&first.message), chosen);
-        if let Some(removed) = chosen.filter(|name| self.directory.find(name).is_none()) {
-            let is_new = self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(removed.to_owned());
-            if is_new {
-                tracing::warn!(
-                    chat.id = %conversation, agent = removed,
-                    "a chosen agent no longer exists; `{}` answers instead", current.name
-                );
-            }
+        if let Some(removed) = chosen.filter(|name| self.directory.find(name).is_none())
+            && self.is_first_report(&format!("agent {removed}"))
+        {
+            tracing::warn!(
+                chat.id = %conversation, agent = removed,
+                "a chosen agent no longer exists; `{}` answers instead", current.name
+            );
         }
         self.find(&current.name).unwrap_or(self.default_agent())
     }

@@ -91,7 +91,7 @@ pub async fn run_turn(
         Some(request) => tasks::current_agent(services, request, &rounds),
         None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
     };
-    let agent = agent.unwrap_or_else(|| Arc::clone(services.agents.for_turn(&turn)));
+    let agent = agent.unwrap_or_else(|| services.agents.for_turn(&turn));
     let scope = CallScope {
         requester: requester(&turn),
         group: turn.messages.iter().any(|queued| queued.message.group),
@@ -130,7 +130,7 @@ pub async fn run_turn(
     let has_empty_reply = folded.text.as_deref() == Some(EMPTY_RESPONSE_TEXT);
     let is_silent = has_empty_reply && allows_empty_reply(&turn, &rounds);
     let folded = if is_silent { OutgoingResponse::default() } else { folded };
-    let folded = if turn.voice { with_voice_reply(folded, &loop_end.ending) } else { folded };
+    let folded = if turn.settings.voice_replies { with_voice_reply(folded, &loop_end.ending) } else { folded };
     let result = TurnResult {
         turn: turn.id,
         response: voice_notes::append_transcription_failure(folded, &turn),

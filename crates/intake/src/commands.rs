@@ -3,6 +3,8 @@
 mod agents;
 mod files;
 mod help;
+mod models;
+mod persona;
 mod storage;
 mod suggestion;
 mod tasks;
@@ -19,12 +21,17 @@ use satchel_ports::{
 
 pub use self::agents::AgentChoice;
 pub use self::files::describe_file;
-pub use self::help::{AGENT_COMMAND, CommandFeatures, command_menu, explanation_text};
+pub use self::help::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, explanation_text, owner_menu};
+pub use self::models::ModelOffers;
+pub use self::persona::PersonaCommand;
 pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
     files::{list_files, resend_files, revoke_file_links},
+    help::PERSONA_COMMAND,
+    models::{choose_model, list_models},
+    persona::handle_persona,
     storage::{forget_files, restore_files, show_usage},
     tasks::{TaskDecision, decide_task},
 };
@@ -61,6 +68,10 @@ pub enum ChatCommand {
     Voice(Option<bool>),
     /// Lists the agents; with a name, chooses one.
     Agent(Option<String>),
+    /// Shows or changes who the assistant is in the conversation; for owners.
+    Persona(PersonaCommand),
+    /// Lists the models; with a name, chooses one; for owners.
+    Model(Option<String>),
     /// Runs a task, or lists all of them; what stands behind the command, as it was written.
     Task(String),
     /// Manages pairing; for owners.
@@ -118,6 +129,9 @@ impl ChatCommand {
             },
             ("agent", true) => Some(Self::Agent(None)),
             ("agent", false) => Some(Self::Agent(Some(arguments.join(" ")))),
+            (PERSONA_COMMAND, _) => Some(Self::Persona(PersonaCommand::parse(arguments_text(text)))),
+            (MODEL_COMMAND, true) => Some(Self::Model(None)),
+            (MODEL_COMMAND, false) => Some(Self::Model(Some(arguments.join(" ")))),
             (TASK_COMMAND, _) => Some(Self::Task(arguments_text(text).to_owned())),
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
             ("allow" | "refuse", true) => Some(Self::Explain(Explanation::Decisions)),
@@ -163,6 +177,9 @@ pub enum CommandOutcome {
 #[derive(Debug, Clone, Copy)]
 pub struct CommandOffers<'a> {
     pub agents: AgentChoice<'a>,
+    pub models: ModelOffers<'a>,
+    /// Who the assistant is in the conversation, if somebody said so.
+    pub persona: Option<&'a str>,
     pub tasks: &'a TaskDirectory,
     /// Who gives the command, where it runs a task.
     pub starter: TaskStarter,
@@ -182,9 +199,13 @@ pub async fn handle_command(
     services: &StorageServices<'_>,
 ) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
-    let CommandOffers { agents, tasks, starter } = offers;
-    let features =
-        CommandFeatures { links: links.is_some(), agents: agents.directory.has_choice(), tasks: !tasks.is_empty() };
+    let CommandOffers { agents, models, persona, tasks, starter } = offers;
+    let features = CommandFeatures {
+        links: links.is_some(),
+        agents: agents.directory.has_choice(),
+        models: models.has_choice(),
+        tasks: !tasks.is_empty(),
+    };
     let changes = ChangeLog::default();
     let mut setting = None;
     let response = match command {
@@ -210,6 +231,9 @@ pub async fn handle_command(
         ChatCommand::Voice(enable) => change_voice_replies(context, *enable, voice_status, &mut setting),
         ChatCommand::Agent(None) => list_agents(context, agents),
         ChatCommand::Agent(Some(name)) => choose_agent(context, agents, name, &mut setting),
+        ChatCommand::Persona(command) => handle_persona(command, context, *persona, &mut setting),
+        ChatCommand::Model(None) => list_models(context, models),
+        ChatCommand::Model(Some(name)) => choose_model(context, models, name, &mut setting),
         ChatCommand::Task(arguments) => match decide_task(arguments, tasks, *starter) {
             TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
             TaskDecision::Reply(response) => response,
@@ -319,6 +343,10 @@ mod tests {
     #[case("/agent", Some(ChatCommand::Agent(None)))]
     #[case("/Agent Kids", Some(ChatCommand::Agent(Some("Kids".into()))))]
     #[case("/agent of change", Some(ChatCommand::Agent(Some("of change".into()))))]
+    #[case("/persona", Some(ChatCommand::Persona(PersonaCommand::Show)))]
+    #[case("/Persona  You are\n Ada ", Some(ChatCommand::Persona(PersonaCommand::Set("You are\n Ada".into()))))]
+    #[case("/model", Some(ChatCommand::Model(None)))]
+    #[case("/model Small", Some(ChatCommand::Model(Some("Small".into()))))]
     #[case("/pair", Some(ChatCommand::Pair(PairCommand::Help)))]
     #[case("/PAIR List", Some(ChatCommand::Pair(PairCommand::List)))]
     #[case("/start", Some(ChatCommand::Explain(Explanation::Commands)))]
@@ -358,7 +386,7 @@ mod tests {
     #[tokio::test]
     async fn hint_names_only_offered_commands() {
         let ledger = Ledger::from(MockLedger::default());
-        let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
+        let strict = without_owner();
         let text = async |text: &str, access: &AccessPolicy| {
             let command = ChatCommand::parse(text).unwrap();
             let answer = handle_command(
@@ -402,7 +430,8 @@ mod tests {
         static CONVERSATION: LazyLock<ConversationId> = LazyLock::new(conversation);
         let chat = AgentChat { conversation: &CONVERSATION, parents: &[], person: None };
         let agents = AgentChoice { directory: &ALONE, chosen: None, chat };
-        CommandOffers { agents, tasks: &NO_TASKS, starter: TaskStarter::Owner }
+        let models = ModelOffers { names: &[], usual: "usual", chosen: None };
+        CommandOffers { agents, models, persona: None, tasks: &NO_TASKS, starter: TaskStarter::Owner }
     }
 
     fn replied(outcome: CommandOutcome) -> CommandReply {
@@ -418,11 +447,16 @@ mod tests {
         StorageServices { blobs: &UNUSED.0, workspace: &UNUSED.1, quotas: Quotas::NONE }
     }
 
-    fn access() -> AccessPolicy {
+    pub(super) fn access() -> AccessPolicy {
         AccessPolicy::default().with_owner_on([conversation().channel().clone()])
     }
 
-    fn command_context(access: &AccessPolicy) -> CommandContext<'_> {
+    /// A channel on which nobody owns the bot.
+    pub(super) fn without_owner() -> AccessPolicy {
+        AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())])
+    }
+
+    pub(super) fn command_context(access: &AccessPolicy) -> CommandContext<'_> {
         static PLACE: LazyLock<(ConversationId, Sender)> =
             LazyLock::new(|| (conversation(), Sender::new(IMPLICIT_OWNER_ID, "Owner")));
         CommandContext {
@@ -479,7 +513,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_owners_read_which_setting_helps() {
-        let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
+        let strict = without_owner();
         for (command, key) in [("/voice on", "`speech.speak`"), ("/unlink 17", "`web.public_url`")] {
             for (access, names_key) in [(access(), true), (strict.clone(), false)] {
                 let command = ChatCommand::parse(command).unwrap();
@@ -499,7 +533,7 @@ mod tests {
             reply(&ChatCommand::Explain(Explanation::Commands), access, None).await.response.text.unwrap()
         };
         assert!(help(&access()).await.contains("`/pair list`"));
-        let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
+        let strict = without_owner();
         assert!(!help(&strict).await.contains("/pair"));
     }
 

@@ -154,7 +154,8 @@ mod tests {
         let access = AccessPolicy::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
-        let steering = plan_steering(&messages, &access, CommandFeatures { links: true, agents: true, tasks: true });
+        let steering =
+            plan_steering(&messages, &access, CommandFeatures { links: true, agents: true, models: true, tasks: true });
         let explained: Vec<_> =
             steering.immediate_replies.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
         let turn = |id| TurnId(Uuid::from_u128(id));
@@ -170,7 +171,10 @@ mod tests {
             let text = plan_steering(&message, access, features).immediate_replies.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"), text.contains("/agent"))
         };
-        assert_eq!(help(&access, CommandFeatures { links: true, agents: true, tasks: true }), (true, true, true));
+        assert_eq!(
+            help(&access, CommandFeatures { links: true, agents: true, models: true, tasks: true }),
+            (true, true, true)
+        );
         assert_eq!(help(&AccessPolicy::default(), CommandFeatures::default()), (false, false, false));
     }
 }

@@ -25,7 +25,7 @@ pub async fn wait_until_async(condition: &str, mut is_met: impl AsyncFnMut() -> 
 pub async fn is_met_in_time(is_met: &mut impl AsyncFnMut() -> bool) -> bool {
     let waiting = async {
         while !is_met().await {
-            // The one loop of the tests that polls.
+            // Nothing announces it.
             tokio::time::sleep(INTERVAL).await;
         }
     };

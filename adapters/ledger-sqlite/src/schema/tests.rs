@@ -39,6 +39,9 @@ const TABLE_OF_STEPS: &str = "CREATE TABLE _sqlx_migrations (
     success BOOLEAN NOT NULL, checksum BLOB NOT NULL, execution_time BIGINT NOT NULL
 );";
 
+/// Before the settings of conversations had a table of their own.
+const BEFORE_SETTINGS: i64 = 14;
+
 /// Tells a process of a test, which is killed, what data directory to open.
 const DIRECTORY_TO_OPEN: &str = "SATCHEL_TEST_DIRECTORY_TO_OPEN";
 
@@ -320,6 +323,27 @@ async fn converted_database_equals_new_one() {
     let next: i64 =
         converted.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'turns'", [], |row| row.get(0)).unwrap();
     assert_eq!(next, count(&converted, "turns"), "sequences go on where they were");
+}
+
+#[tokio::test]
+async fn settings_of_conversations_are_converted() {
+    const LANES: &str = "INSERT INTO lanes (conversation, channel, voice, agent) VALUES
+        ('telegram:1', 'telegram', 0, NULL), ('telegram:2', 'telegram', 1, NULL), ('telegram:3', 'telegram', 0, 'kids');";
+    let directory = older_directory(BEFORE_SETTINGS, LANES);
+    drop(open(directory.path()).await);
+    let converted = connect(&directory.path().join("satchel.db"));
+    let mut read = converted
+        .prepare(
+            "SELECT conversation, settings.voice, agent, persona, model FROM conversation_settings AS settings \
+                  JOIN lanes ON lanes.id = settings.lane ORDER BY conversation",
+        )
+        .unwrap();
+    type Settings = (String, bool, Option<String>, Option<String>, Option<String>);
+    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))).unwrap();
+    let rows: Vec<Settings> = rows.map(Result::unwrap).collect();
+    let expected = [("telegram:2", true, None), ("telegram:3", false, Some("kids"))];
+    let expected = expected.map(|(chat, voice, agent)| (chat.to_owned(), voice, agent.map(str::to_owned), None, None));
+    assert_eq!(rows, expected, "who has set nothing has no row");
 }
 
 /// As a Satchel of before leaves it, which was started once more and has refused the database, or was killed in its first

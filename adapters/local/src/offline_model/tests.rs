@@ -532,12 +532,12 @@ async fn it_streams_what_it_answers() {
 
 #[tokio::test]
 async fn delay_precedes_every_chunk_and_drop_stops_it() {
-    let model = OfflineModel { delta_delay: Duration::from_secs(3600) };
+    let model = OfflineModel { delta_delay: Duration::from_secs(3600), ..OfflineModel::default() };
     let mut stream = model.stream(&request("help", &[])).await.unwrap();
     let first = tokio::time::timeout(Duration::from_millis(20), stream.next()).await;
     assert!(first.is_err(), "nothing comes before the delay is over");
     drop(stream);
-    let slow = OfflineModel { delta_delay: Duration::from_millis(1) };
+    let slow = OfflineModel { delta_delay: Duration::from_millis(1), ..OfflineModel::default() };
     let begun = Instant::now();
     let pieces = slow.stream(&request("make a file x.txt", &[])).await.unwrap().count().await;
     assert!(begun.elapsed() >= Duration::from_millis(pieces as u64 - 1));

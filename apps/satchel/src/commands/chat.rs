@@ -8,7 +8,7 @@ use std::{
 
 use satchel_console::{ChatSettings, Prompt, banner, run_chat};
 use satchel_domain::task::TASK_COMMAND;
-use satchel_intake::commands::{AGENT_COMMAND, CommandFeatures, command_menu};
+use satchel_intake::commands::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, owner_menu};
 
 use super::{
     print_error,
@@ -76,19 +76,36 @@ async fn run_session(
     print_error(&banner(&selection.title(), &data_dir.display().to_string(), use_color));
     let settings =
         ChatSettings { home: terminal_env.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes.0 };
-    let prompt = Prompt::open(Arc::clone(screen), &data_dir.join("chat-history"), completions(config))?;
+    let prompt = Prompt::open(Arc::clone(screen), &data_dir.join("chat-history"), completions(config, selection))?;
     Ok(run_chat(&terminal.client, &settings, prompt).await?)
 }
 
-/// The beginnings of lines that the tab key completes: commands, and the names of agents and tasks.
-fn completions(config: &Config) -> Vec<String> {
+/// The beginnings of lines that the tab key completes: commands, and the names of agents, models and tasks.
+fn completions(config: &Config, selection: &ModelSelection) -> Vec<String> {
     let agents: Vec<&str> = config.playbooks.agents().map(|agent| agent.id.as_str()).collect();
     let tasks: Vec<&str> = config.playbooks.tasks().map(|task| task.task.id.as_str()).collect();
-    let features = CommandFeatures { links: false, agents: !agents.is_empty(), tasks: !tasks.is_empty() };
-    let commands = command_menu(features).into_iter().map(|(name, _)| format!("/{name}"));
+    let models: Vec<&str> = config.models.declared.iter().map(|model| model.name.as_str()).collect();
+    let features = CommandFeatures {
+        links: false,
+        agents: !agents.is_empty(),
+        models: models.iter().any(|name| selection.candidates.first().is_none_or(|usual| usual.name() != *name)),
+        tasks: !tasks.is_empty(),
+    };
+    let commands = command_menu(features).into_iter().chain(owner_menu(features));
+    let commands = commands.map(|(name, _)| format!("/{name}"));
+    let models = models
+        .into_iter()
+        .chain(["reset"])
+        .filter(|_| features.models)
+        .map(|model| format!("/{MODEL_COMMAND} {model}"));
     let agents = agents.into_iter().map(|agent| format!("/{AGENT_COMMAND} {agent}"));
     let tasks = tasks.into_iter().map(|task| format!("/{TASK_COMMAND} {task}"));
-    commands.chain(agents).chain(tasks).chain(["/attach", "/detach", "/quit"].map(str::to_owned)).collect()
+    commands
+        .chain(agents)
+        .chain(models)
+        .chain(tasks)
+        .chain(["/attach", "/detach", "/quit"].map(str::to_owned))
+        .collect()
 }
 
 async fn send_once(

@@ -149,7 +149,7 @@ async fn start_services(
     let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
     let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
     let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
-    let agent_models = models::open_for_agents(agents, &config.models, files, delay, &wrap_model)?;
+    let named_models = models::open_by_name(agents, &config.models, files, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
     let page = match web_settings(config, selection, metrics, stores)? {
         Some(mut settings) => {
@@ -167,11 +167,14 @@ async fn start_services(
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
     let fetcher = adapters::open_fetcher(config);
-    let menu = command_menu(CommandFeatures {
+    let usual = model.name();
+    let features = CommandFeatures {
         links: links.is_some(),
         agents: !options.agents.is_empty(),
+        models: named_models.keys().any(|name| *name != usual),
         tasks: config.playbooks.tasks().next().is_some(),
-    });
+    };
+    let menu = command_menu(features);
     let open_tasks = config.playbooks.tasks().filter(|task| task.task.allow == AllowedPeople::Everyone);
     let agent_names = std::iter::once(DEFAULT_AGENT.to_owned());
     let names = discord::CommandNames {
@@ -180,7 +183,10 @@ async fn start_services(
         tasks: open_tasks.map(|task| task.task.id.clone()).collect(),
     };
     let page = page.map(|(settings, channel)| {
-        let commands = page_commands::list_commands(config, &options.agents, &channel.name(), &menu);
+        let choices = named_models.keys().filter(|name| **name != usual).cloned();
+        let models = std::iter::once(usual.clone()).chain(choices);
+        let offers = page_commands::PageOffers { agents: &options.agents, models: models.collect(), features };
+        let commands = page_commands::list_commands(config, offers, &channel.name());
         (WebSettings { commands, ..settings }, channel)
     });
     let platforms = [
@@ -200,7 +206,7 @@ async fn start_services(
         bus: Arc::clone(&bus),
         fetcher,
         model,
-        models: agent_models,
+        models: named_models,
         speech: adapters::open_speech(config, workers.decoders.audio)?,
         scripts: workers.scripts,
         documents: Some(workers.decoders.documents),

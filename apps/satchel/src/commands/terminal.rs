@@ -115,7 +115,7 @@ impl TerminalSession {
         let files = ModelFiles { blobs: &stores.blobs, images: &decoders.images };
         let model = models::open(selection, files, piece_delay, &models::unwrapped)?;
         let agents = &satchel_options.agents;
-        let agent_models = models::open_for_agents(agents, &config.models, files, piece_delay, &models::unwrapped)?;
+        let named_models = models::open_by_name(agents, &config.models, files, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: stores.ledger.clone(),
             clock: Arc::clone(&stores.clock),
@@ -125,7 +125,7 @@ impl TerminalSession {
             bus: Arc::clone(&bus) as _,
             fetcher: adapters::open_fetcher(config),
             model,
-            models: agent_models,
+            models: named_models,
             speech: adapters::open_speech(config, decoders.audio)?,
             scripts,
             documents: Some(decoders.documents),

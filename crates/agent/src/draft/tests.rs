@@ -8,7 +8,10 @@ use std::{
 };
 
 use satchel_domain::{ChannelCapabilities, Part, PartContent, PartId, PartState, Timestamp, capabilities::StreamRule};
-use satchel_ports::{HolderId, Lease, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger, TokioClock};
+use satchel_ports::{
+    HolderId, Lease, MockBlobs, MockChannel, MockEventBus, MockLanguageModel, MockLedger, TokioClock,
+    ledger::ConversationSettings,
+};
 use satchel_routing::{
     deliver::{DeliveryContext, DeliveryHandle, Driver},
     tables,
@@ -101,8 +104,7 @@ fn open(capabilities: ChannelCapabilities) -> Scene {
         draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
-        voice: false,
-        agent: None,
+        settings: ConversationSettings::default(),
         history: [].into(),
     };
     let deltas = DeltaSink::new(&services, &lane, &turn);

@@ -7,7 +7,7 @@ use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
 use satchel_ports::{
     HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest,
     language_model::{ModelStream, ModelToolCall, TokenUsage},
-    ledger::QueuedTurn,
+    ledger::{ConversationSettings, QueuedTurn},
 };
 use satchel_routing::deliver::DeliveryHandle;
 use serde_json::json;
@@ -76,8 +76,7 @@ fn deltas(services: &AgentServices) -> DeltaSink {
         draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
-        voice: false,
-        agent: None,
+        settings: ConversationSettings::default(),
         history: [].into(),
     };
     DeltaSink::new(services, &lane, &turn)

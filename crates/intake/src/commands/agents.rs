@@ -181,7 +181,7 @@ mod tests {
             let reply = choose_agent(&self.context(), &self.choice(chosen), name, &mut setting);
             let stored = setting.map(|setting| match setting {
                 ConversationSetting::Agent(agent) => agent,
-                other @ ConversationSetting::VoiceReplies(_) => panic!("{other:?}"),
+                other => panic!("{other:?}"),
             });
             (reply.text.unwrap(), stored)
         }

@@ -11,6 +11,8 @@ pub struct CommandFeatures {
     pub links: bool,
     /// Whether there is more than one agent.
     pub agents: bool,
+    /// Whether there is more than one model.
+    pub models: bool,
     /// Whether there are tasks.
     pub tasks: bool,
 }
@@ -24,8 +26,21 @@ pub fn command_menu(features: CommandFeatures) -> Vec<(&'static str, &'static st
     COMMAND_MENU.into_iter().chain(unlink).chain(agent).chain(task).collect()
 }
 
+/// The commands that owners alone can give and complete while they type.
+#[must_use]
+pub fn owner_menu(features: CommandFeatures) -> Vec<(&'static str, &'static str)> {
+    let model = features.models.then_some((MODEL_COMMAND, "choose the model that answers here"));
+    std::iter::once((PERSONA_COMMAND, "say who I am in this chat")).chain(model).collect()
+}
+
 /// The command that chooses an agent.
 pub const AGENT_COMMAND: &str = "agent";
+
+/// The command that says who the assistant is in a conversation.
+pub(super) const PERSONA_COMMAND: &str = "persona";
+
+/// The command that chooses a model.
+pub const MODEL_COMMAND: &str = "model";
 
 const COMMAND_MENU: [(&str, &str); 10] = [
     ("files", "the files of this conversation"),
@@ -62,8 +77,11 @@ const HELP_WITH_AGENTS: &str = "- `/agent` lists the agents that can answer here
 
 const HELP_WITH_TASKS: &str = "- `/task` lists the tasks that you can run, `/task NAME input=value` runs one";
 
-const HELP_FOR_OWNERS: &str =
-    "- `/pair list` shows who wants to talk to me and whom you approved; `/pair` shows all pairing commands";
+const HELP_WITH_MODELS: &str = "- `/model` lists the models that can answer here, `/model NAME` chooses one";
+
+const HELP_FOR_OWNERS: &str = "\
+- `/persona TEXT` says who I am in this chat and how I answer, `/persona` shows that, `/persona reset` removes it
+- `/pair list` shows who wants to talk to me and whom you approved; `/pair` shows all pairing commands";
 
 const DECISION_HELP: &str = "\
 The code is missing. When I ask to use a tool, my question shows one: answer with `/allow CODE` or `/refuse CODE`.";
@@ -76,8 +94,9 @@ pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFe
             let with_links = features.links.then_some(HELP_WITH_LINKS);
             let with_agents = features.agents.then_some(HELP_WITH_AGENTS);
             let with_tasks = features.tasks.then_some(HELP_WITH_TASKS);
+            let with_models = (is_owner && features.models).then_some(HELP_WITH_MODELS);
             let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
-            let lines = [Some(HELP), with_links, with_agents, with_tasks, for_owners];
+            let lines = [Some(HELP), with_links, with_agents, with_tasks, with_models, for_owners];
             lines.into_iter().flatten().collect::<Vec<&str>>().join("\n")
         }
         Explanation::Decisions => DECISION_HELP.to_owned(),
@@ -85,10 +104,11 @@ pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFe
     }
 }
 
-/// Suggests the most likely command; pairing only to owners, agents and tasks only where there are some.
+/// Suggests the most likely command; those of owners only to owners, agents, models and tasks only where there are some.
 fn hint_text(typed: &str, nearest: &str, is_owner: bool, features: CommandFeatures) -> String {
     let is_offered = match nearest {
-        suggestion::PAIR => is_owner,
+        suggestion::PAIR | PERSONA_COMMAND => is_owner,
+        MODEL_COMMAND => is_owner && features.models,
         AGENT_COMMAND => features.agents,
         TASK_COMMAND => features.tasks,
         _ => true,

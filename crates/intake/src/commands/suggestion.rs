@@ -2,13 +2,13 @@
 
 use satchel_domain::task::TASK_COMMAND;
 
-use super::AGENT_COMMAND;
+use super::help::{AGENT_COMMAND, MODEL_COMMAND, PERSONA_COMMAND};
 
 /// The command of owners.
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const COMMAND_NAMES: [&str; 17] = [
+const COMMAND_NAMES: [&str; 19] = [
     "files",
     "resend",
     "unlink",
@@ -24,6 +24,8 @@ const COMMAND_NAMES: [&str; 17] = [
     "help",
     PAIR,
     AGENT_COMMAND,
+    PERSONA_COMMAND,
+    MODEL_COMMAND,
     TASK_COMMAND,
     "start",
 ];

@@ -8,7 +8,7 @@ use rstest::rstest;
 use satchel_domain::{Filename, InboundMessage, MediaInfo, Sender, Sha256, Timestamp};
 use satchel_ports::{
     ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockTurns, SequentialIds, StoredBlob, TokioClock,
-    ledger::QueuedMessage,
+    ledger::{ConversationSettings, QueuedMessage},
 };
 use uuid::Uuid;
 
@@ -39,8 +39,7 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
         draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
-        voice: false,
-        agent: None,
+        settings: ConversationSettings::default(),
         history: [].into(),
     }
 }

@@ -310,10 +310,8 @@ pub struct QueuedTurn {
     pub crashes: u32,
     /// Failed deliveries that haven't been reported to the model.
     pub unreported_failures: Vec<UndeliveredPart>,
-    /// Whether the conversation's replies are sent as voice messages, too.
-    pub voice: bool,
-    /// The name of the agent that was chosen for the conversation, whether or not it still exists.
-    pub agent: Option<String>,
+    /// What is set for the conversation.
+    pub settings: ConversationSettings,
     /// The conversation so far as the model sees it, oldest first: the newest messages since it last began anew. Nobody but
     /// the lane's holder adds to it.
     pub history: Arc<[HistoryMessage]>,
@@ -328,13 +326,30 @@ pub enum HistoryChange {
     Reset,
 }
 
-/// A setting of a conversation, which holds from the turn after the one that changes it.
+/// What is set for a conversation. The ledger knows neither agents nor models and takes any name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConversationSettings {
+    /// Whether every reply is sent as a voice message, too.
+    pub voice_replies: bool,
+    /// The name of the chosen agent, whether or not it still exists; `None` is the chat's own.
+    pub agent: Option<String>,
+    /// Who the assistant is here, in place of its agent's instructions.
+    pub persona: Option<String>,
+    /// The name of the chosen model, whether or not it still exists; `None` is that of the agent.
+    pub model: Option<String>,
+}
+
+/// A change to [`ConversationSettings`], which holds from the turn after the one that makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConversationSetting {
-    /// Whether every reply is sent as a voice message, too.
+    /// Changes [`ConversationSettings::voice_replies`].
     VoiceReplies(bool),
-    /// The name of the chosen agent; `None` is the chat's own. The ledger knows no agents and takes any name.
+    /// Changes [`ConversationSettings::agent`].
     Agent(Option<String>),
+    /// Changes [`ConversationSettings::persona`].
+    Persona(Option<String>),
+    /// Changes [`ConversationSettings::model`].
+    Model(Option<String>),
 }
 
 /// The end of a turn, committed at once.

@@ -333,6 +333,7 @@ async fn lost_lease_cancels_request_in_flight() {
         let successor = stage.start().await;
         wait_until(case, || !stage.chat.log(&here).is_empty()).await;
         successor.settles().await;
+        process.stops().await;
         // What was in flight may have arrived.
         let expected = ["(possible duplicate) re: one"];
         assert_eq!(stage.chat.log(&here), expected, "{case}: the one that lost the lane went on");

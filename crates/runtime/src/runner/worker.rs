@@ -16,8 +16,8 @@ use satchel_agent::{
 use satchel_domain::{Ending, InboundMessage, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
     commands::{
-        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, StorageServices, TaskStarter,
-        VoiceStatus,
+        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, StorageServices,
+        TaskStarter, VoiceStatus,
     },
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
@@ -270,10 +270,10 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     let services = &context.services;
     let speaking = VoiceStatus {
         available: context.speech.as_ref().is_some_and(|speech| speech.can_speak()),
-        enabled: turn.voice,
+        enabled: turn.settings.voice_replies,
     };
     // A voice that is there no more is not missed at every reply.
-    turn.voice &= speaking.available;
+    turn.settings.voice_replies &= speaking.available;
     let start = start_turn(context, &turn, speaking).await?;
     let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
     if matches!(start, TurnStart::Answered(_)) && !has_files {
@@ -395,9 +395,16 @@ async fn start_turn(
     };
     let AgentServices { links, agents, playbooks, .. } = &context.services;
     let chat = AgentChat::from_message(message);
+    let usual_model = agents.usual_model(turn);
     let no_tasks = TaskDirectory::default();
     let offers = CommandOffers {
-        agents: AgentChoice { directory: agents.directory(), chosen: turn.agent.as_deref(), chat },
+        agents: AgentChoice { directory: agents.directory(), chosen: turn.settings.agent.as_deref(), chat },
+        models: ModelOffers {
+            names: agents.model_names(),
+            usual: &usual_model,
+            chosen: turn.settings.model.as_deref(),
+        },
+        persona: turn.settings.persona.as_deref(),
         tasks: playbooks.as_ref().map_or(&no_tasks, |playbooks| playbooks.directory()),
         starter,
     };

@@ -69,7 +69,7 @@ pub async fn receive_hands_over_next_turn(fixture: &impl LedgerFixture) {
     let full = InboundMessage { group: true, references: vec![referred], ..message("2", "and this?") };
     let (claimed, second) = claim_by_receive(&ledger, &full).await;
     let turn = handed_over(&ledger, &claimed).await;
-    assert_eq!((turn.id, turn.voice, &turn.messages[0].message), (second, true, &full));
+    assert_eq!((turn.id, turn.settings.voice_replies, &turn.messages[0].message), (second, true, &full));
     let refused =
         PlannedPart { failure: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
     ledger.turns.complete_turn(&claimed.lease, &completed_turn(second, vec![refused])).await.unwrap();

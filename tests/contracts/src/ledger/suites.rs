@@ -48,7 +48,7 @@ macro_rules! inbox_contract {
             rename::rename_onto_existing_is_conflict
             rename::rename_clears_pending_message_refs
             messages::renamed_conversation_lists_no_old_messages
-            settings::renamed_conversation_keeps_its_agent
+            settings::renamed_conversation_keeps_its_settings
             audit::renamed_conversation_keeps_its_audit
             usage::renamed_conversation_keeps_its_usage
         }
@@ -88,6 +88,7 @@ macro_rules! turns_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             settings::chosen_agent_is_per_conversation
+            settings::each_setting_changes_itself_alone
             settings::setting_is_stored_with_its_turn
             settings::handed_over_turn_has_chosen_agent
             audit::changes_are_committed_with_their_outcome

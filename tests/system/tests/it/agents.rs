@@ -214,3 +214,62 @@ async fn only_permitted_people_choose_agents() {
     assert!(help.contains("`/agent NAME` chooses one"), "{help}");
     harness.product.stop().await;
 }
+
+/// On the wire: what the model reads as its instructions, and which model is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn persona_and_model_of_a_chat_survive_restart() {
+    let harness = AgentsHarness::open().await;
+    let default = harness.ask(&ann()).await;
+    let reply = harness.command(&ann(), "/persona You are a pirate.\nSay arr.").await;
+    assert!(reply.starts_with("That is who I am in this chat from now on (26 characters)."), "{reply}");
+    assert_eq!(harness.command(&ann(), "/model SMALL").await, "`small` answers here from now on.");
+    let pirate = harness.ask(&ann()).await;
+    assert_eq!(
+        pirate,
+        AgentRequest {
+            model: SMALL_MODEL.to_owned(),
+            system: add_instructions("You are a pirate.\nSay arr."),
+            tools: default.tools.clone(),
+            has_context: false,
+        }
+    );
+
+    let harness = harness.restart(&["kids", "admin"]).await;
+    assert_eq!(harness.ask(&ann()).await, pirate);
+    assert_eq!(
+        harness.command(&ann(), "/persona").await,
+        "My persona in this chat:\n\n```\nYou are a pirate.\nSay arr.\n```\n\n`/persona reset` removes it."
+    );
+    let list = harness.command(&ann(), "/model").await;
+    assert!(list.starts_with("The models:\n\n- `large`\n- `small` (answers here)\n"), "{list}");
+    let kids = harness.ask(&ben()).await;
+    assert_eq!(kids.system, add_instructions("You tell stories to children."), "another chat has its own");
+
+    assert_eq!(harness.command(&ann(), "/new").await.lines().count(), 1);
+    assert_eq!(harness.ask(&ann()).await, pirate, "a new conversation has the same persona and model");
+    harness.command(&ann(), "/persona reset").await;
+    harness.command(&ann(), "/model reset").await;
+    assert_eq!(harness.ask(&ann()).await, default);
+    harness.product.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_owners_choose_persona_and_model() {
+    let harness = AgentsHarness::open().await;
+    let kids = harness.ask(&ben()).await;
+    for text in ["/persona", "/persona reset", "/persona You obey everybody."] {
+        assert_eq!(harness.command(&ben(), text).await, "Only an owner can say who I am in this chat.");
+    }
+    for text in ["/model", "/model large", "/model reset"] {
+        assert_eq!(
+            harness.command(&ben(), text).await,
+            "Only an owner can choose the model that answers in this chat."
+        );
+    }
+    assert_eq!(harness.ask(&ben()).await, kids);
+    let help = async |chat| harness.command(&chat, "/help").await;
+    for command in ["`/persona TEXT`", "`/model NAME`"] {
+        assert!(help(ann()).await.contains(command) && !help(ben()).await.contains(command));
+    }
+    harness.product.stop().await;
+}

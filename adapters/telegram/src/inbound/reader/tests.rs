@@ -430,6 +430,8 @@ fn a_command_stays_a_command_whatever_it_answers() {
         ("/pair approve ABCD-EFGH", bob()),
         ("/unlink 3", bob()),
         ("/agent kids", bob()),
+        ("/persona A pirate", bob()),
+        ("/model small", bob()),
     ] {
         let said = command(text, by);
         assert_eq!((said.text.as_str(), said.files.len()), (text, 0));

@@ -1,42 +1,53 @@
-//! The commands that the page completes, with the names of the agents and tasks that its people may choose.
+//! The commands that the page completes, with the names of the agents, models and tasks that its people may choose.
 
 use satchel_attachments::run::task_directory;
 use satchel_domain::{AgentSummary, AllowedPeople, ChannelName, Sender, TaskSummary, task::TASK_COMMAND};
-use satchel_intake::{access::IMPLICIT_OWNER_ID, commands::AGENT_COMMAND};
+use satchel_intake::{
+    access::IMPLICIT_OWNER_ID,
+    commands::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, owner_menu},
+};
 use satchel_web::{PageCommand, PageCommandChoice};
 
 use crate::{agents::AgentDeclaration, config::Config};
 
-/// Lists the menu's commands. Owners may choose every agent and task, other people those that are open to everyone.
-pub(super) fn list_commands(
-    config: &Config,
-    agents: &[AgentDeclaration],
-    channel: &ChannelName,
-    menu: &[(&str, &str)],
-) -> Vec<PageCommand> {
+/// What people can choose from besides tasks.
+pub(super) struct PageOffers<'a> {
+    pub(super) agents: &'a [AgentDeclaration],
+    /// The names of the models.
+    pub(super) models: Vec<String>,
+    pub(super) features: CommandFeatures,
+}
+
+/// Lists the menu's commands. Owners may choose every agent, model and task, other people the agents and tasks that are open
+/// to everyone.
+pub(super) fn list_commands(config: &Config, offers: PageOffers<'_>, channel: &ChannelName) -> Vec<PageCommand> {
+    let PageOffers { agents, models, features } = offers;
     let is_owner = config.access().is_owner(channel, &Sender::new(IMPLICIT_OWNER_ID, "Owner"));
     let is_permitted = |allow: AllowedPeople| is_owner || allow == AllowedPeople::Everyone;
     let declared = agents.iter().map(|agent| (agent.name.clone(), agent.description.clone(), agent.allow));
     let AgentSummary { name, description, allow } = AgentSummary::default_agent();
     let agents = std::iter::once((name, description, allow)).chain(declared);
     let agents = agents.filter(|(_, _, allow)| is_permitted(*allow));
-    let agents = agents.map(|(name, description, _)| PageCommandChoice { name, description, inputs: Vec::new() });
-    let agents: Vec<PageCommandChoice> = agents.collect();
+    let choice = |name, description| PageCommandChoice { name, description, inputs: Vec::new() };
+    let agents: Vec<PageCommandChoice> = agents.map(|(name, description, _)| choice(name, description)).collect();
+    let models: Vec<PageCommandChoice> = models.into_iter().map(|name| choice(name, String::new())).collect();
     let tasks = task_directory(&config.playbooks);
     let tasks = tasks.tasks().iter().filter(|task| is_permitted(task.allow)).cloned();
     let tasks =
         tasks.map(|TaskSummary { name, description, inputs, .. }| PageCommandChoice { name, description, inputs });
     let tasks: Vec<PageCommandChoice> = tasks.collect();
-    let command = |&(name, description): &(&str, &str)| PageCommand {
+    let command = |(name, description): (&str, &str)| PageCommand {
         name: name.to_owned(),
         description: description.to_owned(),
         choices: match name {
             AGENT_COMMAND => agents.clone(),
+            MODEL_COMMAND => models.clone(),
             TASK_COMMAND => tasks.clone(),
             _ => Vec::new(),
         },
     };
-    menu.iter().map(command).collect()
+    let of_owners = if is_owner { owner_menu(features) } else { Vec::new() };
+    command_menu(features).into_iter().chain(of_owners).map(command).collect()
 }
 
 #[cfg(test)]
@@ -69,16 +80,25 @@ tasks:
         let agents = SatchelOptions::from_config(&config).agents;
         let offered = |channel: &str| -> Vec<String> {
             let channel = ChannelName::new(channel).unwrap();
-            let menu = [("files", "your files"), (AGENT_COMMAND, "choose"), (TASK_COMMAND, "run")];
-            let commands = list_commands(&config, &agents, &channel, &menu);
+            let features = CommandFeatures { links: false, agents: true, models: true, tasks: true };
+            let offers = PageOffers { agents: &agents, models: vec!["small".to_owned()], features };
+            let commands = list_commands(&config, offers, &channel);
             let describe = |choice: &PageCommandChoice| format!("{} {:?}", choice.name, choice.inputs);
             let names = |command: &PageCommand| command.choices.iter().map(describe).collect::<Vec<_>>().join(", ");
-            commands.iter().map(|command| format!("{}: {}", command.name, names(command))).collect()
+            let shown = commands.iter().filter(|command| command.name == "new" || !command.choices.is_empty());
+            let personas = commands.iter().filter(|command| command.name == "persona");
+            shown.chain(personas).map(|command| format!("{}: {}", command.name, names(command))).collect()
         };
         assert_eq!(
             offered("web"),
-            ["files: ", "agent: default [], reporter []", "task: weather [\"city\"], berlin []"]
+            [
+                "new: ",
+                "agent: default [], reporter []",
+                "task: weather [\"city\"], berlin []",
+                "model: small []",
+                "persona: "
+            ]
         );
-        assert_eq!(offered("elsewhere"), ["files: ", "agent: ", "task: berlin []"], "people who own nothing there");
+        assert_eq!(offered("elsewhere"), ["new: ", "task: berlin []"], "people who own nothing there");
     }
 }

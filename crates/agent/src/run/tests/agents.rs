@@ -26,7 +26,8 @@ pub(super) fn other_agent(name: &str, answers: Vec<Vec<ModelEvent>>) -> OtherAge
     let requests: Arc<Mutex<Vec<ModelRequest>>> = Arc::default();
     let (recorded, answers) = (Arc::clone(&requests), Mutex::new(answers.into_iter()));
     let mut model = MockLanguageModel::new();
-    model.expect_name().returning(|| "small".into());
+    let model_name = format!("model of {name}");
+    model.expect_name().returning(move || model_name.clone());
     model.expect_input_support().returning(InputSupport::default);
     model.expect_stream().returning(move |request| {
         recorded.lock().unwrap().push(request.clone());
@@ -74,7 +75,7 @@ fn harness_with_erase(kids: &OtherAgent) -> (Stage, Counter) {
 async fn chosen_agent_has_own_instructions_model_and_tools() {
     let kids = other_agent("kids", vec![text("From kids.")]);
     let (mut stage, _) = harness_with_erase(&kids);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     let played = stage.play().await;
     assert_eq!(played.completed.response.text.as_deref(), Some("From kids."));
     assert_eq!(played.requests.len(), 0, "the default model isn't called");
@@ -99,9 +100,47 @@ async fn removed_agent_falls_back_to_that_of_chat() {
     ] {
         let kids = other_agent("kids", vec![text("From kids.")]);
         let (mut stage, _) = harness_with_erase(&kids);
-        stage.turn.agent = Some("removed".into());
+        stage.turn.settings.agent = Some("removed".into());
         stage.chats = chats;
         assert_eq!(stage.play().await.completed.response.text.as_deref(), Some(expected));
+    }
+}
+
+/// Whichever agent answers, and behind Satchel's own instructions.
+#[tokio::test(start_paused = true)]
+async fn persona_replaces_instructions_of_agent() {
+    for agent in [None, Some("kids".to_owned())] {
+        let kids = other_agent("kids", vec![text("Arr.")]);
+        let (mut stage, _) = harness_with_erase(&kids);
+        stage.turn.settings.persona = Some(" You are a pirate.\n".into());
+        stage.turn.settings.agent = agent.clone();
+        let played = stage.play().await;
+        let of_kids = kids.requests.lock().unwrap();
+        let request = played.requests.iter().chain(of_kids.iter()).next().unwrap();
+        let expected = format!("{INSTRUCTIONS}\n\nThe person who runs you says who you are here:\nYou are a pirate.");
+        assert_eq!(request.system, expected, "{agent:?}");
+        let tools = if agent.is_some() { ["read"] } else { ["erase"] };
+        assert_eq!(tool_names(request), tools, "it gives no other tools");
+    }
+}
+
+/// Whichever agent answers; one that was removed leaves it to the agent's own.
+#[tokio::test(start_paused = true)]
+async fn chosen_model_answers_in_place_of_that_of_agent() {
+    for (agent, model, expected) in [
+        (None, "small", "From small."),
+        (Some("kids"), "small", "From small."),
+        (Some("kids"), "removed", "From kids."),
+        (None, "removed", "From the default agent."),
+    ] {
+        let (kids, small) =
+            (other_agent("kids", vec![text("From kids.")]), other_agent("x", vec![text("From small.")]));
+        let (mut stage, _) = harness_with_erase(&kids);
+        stage.models = vec![("small".to_owned(), small.profile.model)];
+        stage.turn.settings.agent = agent.map(str::to_owned);
+        stage.turn.settings.model = Some(model.to_owned());
+        let played = stage.play().await;
+        assert_eq!(played.completed.response.text.as_deref(), Some(expected), "{agent:?} {model}");
     }
 }
 
@@ -109,7 +148,7 @@ async fn removed_agent_falls_back_to_that_of_chat() {
 async fn foreign_tool_is_unknown_to_agent() {
     let kids = other_agent("kids", vec![call("erase"), text("I can't.")]);
     let (mut stage, erased) = harness_with_erase(&kids);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     let played = stage.play().await;
     assert_eq!(played.completed.response.text.as_deref(), Some("I can't."));
     assert_eq!(erased.count(), 0);
@@ -136,7 +175,7 @@ async fn script_calls_only_tools_of_its_agent() {
     });
     kids.profile.tools = Toolbox::new([script]);
     let (mut stage, erased) = harness_with_erase(&kids);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     stage.play().await;
     assert_eq!(erased.count(), 0);
     assert_eq!(*results.lock().unwrap(), ["execute_script", "there is no tool `erase`; there are: execute_script"]);
@@ -147,13 +186,13 @@ async fn script_calls_only_tools_of_its_agent() {
 async fn resumed_turn_has_same_agent() {
     let kids = other_agent("kids", vec![call("read"), text("A book.")]);
     let (mut stage, _) = harness_with_erase(&kids);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     let played = stage.play().await;
     assert_eq!(played.log, ["journal message", "journal outcome 0", "complete done"]);
 
     let resumed = other_agent("kids", vec![text("A book.")]);
     let (mut stage, _) = harness_with_erase(&resumed);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     let outcome = JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("a book") };
     stage.turn.journal = played.journal.into_iter().chain([outcome]).collect();
     assert_eq!(stage.play().await.completed.response.text.as_deref(), Some("A book."));
@@ -165,7 +204,7 @@ async fn resumed_turn_has_same_agent() {
 async fn interrupted_turn_keeps_its_agent_or_ends() {
     let kids = other_agent("kids", vec![call("read"), text("Read.")]);
     let (mut stage, _) = harness_with_erase(&kids);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     let mut journal = stage.play().await.journal;
     journal.truncate(1);
     let JournalEntry::Model { agent, calls, .. } = &mut journal[0] else { panic!("{journal:?}") };
@@ -198,7 +237,7 @@ async fn scheduled_script_names_agent_without_scripts() {
     ] {
         let (mut stage, _) = harness_with_erase(&kids);
         stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, |_| async { panic!("it isn't called") }));
-        stage.turn.agent = Some("kids".into());
+        stage.turn.settings.agent = Some("kids".into());
         let message = &mut stage.turn.messages[0].message;
         message.conversation = format!("console:{chat}").parse().unwrap();
         message.text = "```starlark\nreturn 2 + 2\n```".into();
@@ -215,7 +254,7 @@ async fn default_agent_lacks_tools_of_others() {
     let (mut stage, erased) = harness_with_erase(&kids);
     stage.answer_first(calls(&[("read", json!({})), ("erase", json!({}))]));
     let mut stage = stage.then(says("Done."));
-    stage.turn.agent = Some("default".into());
+    stage.turn.settings.agent = Some("default".into());
     let played = stage.play().await;
     assert_eq!(played.answers(1), ["error: there is no tool `read`; there are: erase", "erased"]);
     assert_eq!(erased.count(), 1);
@@ -231,7 +270,7 @@ async fn context_of_agent_opens_every_request() {
     ];
     kids.profile.context = context.to_vec();
     let (mut stage, _) = harness_with_erase(&kids);
-    stage.turn.agent = Some("kids".into());
+    stage.turn.settings.agent = Some("kids".into());
     stage.turn.history =
         [HistoryMessage::Person { text: "earlier".into(), attachments: Vec::new(), refused: Vec::new(), origin: None }]
             .into();

@@ -17,13 +17,13 @@ use satchel_domain::{
     ToolOutcome, TurnId, Visibility, part::CallQuestion,
 };
 use satchel_ports::{
-    DocumentReader, FileChange, HolderId, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
+    DocumentReader, FileChange, HolderId, LanguageModel, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
     MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, SequentialIds, Tool,
     ToolContext, ToolError, ToolSpec,
     language_model::{InputSupport, ModelToolCall},
     ledger::{
-        AttachmentKey, CallDecision, CompletedTurn, JournalEntry, NewQuestion, QueuedMessage, QueuedTurn,
-        SteeringMessage, SteeringRequests, ToolDecision,
+        AttachmentKey, CallDecision, CompletedTurn, ConversationSettings, JournalEntry, NewQuestion, QueuedMessage,
+        QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
     },
 };
 use satchel_routing::{deliver::DeliveryHandle, tables};
@@ -191,6 +191,8 @@ pub(super) struct Stage {
     pub(super) other_agents: Vec<AgentProfile>,
     /// The agents that chats have without anybody choosing them.
     pub(super) chats: HashMap<ConversationId, String>,
+    /// The models that can be chosen, by their names.
+    pub(super) models: Vec<(String, Arc<dyn LanguageModel>)>,
     pub(super) silent: bool,
     /// For how long the platform takes no question.
     pub(super) busy: Duration,
@@ -243,8 +245,7 @@ impl Stage {
             draft: None,
             crashes: 0,
             unreported_failures: Vec::new(),
-            voice: false,
-            agent: None,
+            settings: ConversationSettings::default(),
             history: [].into(),
         };
         Self {
@@ -252,6 +253,7 @@ impl Stage {
             tools: Vec::new(),
             other_agents: Vec::new(),
             chats: HashMap::new(),
+            models: Vec::new(),
             silent: false,
             busy: Duration::ZERO,
             settings: AgentSettings::default(),
@@ -402,7 +404,8 @@ impl Stage {
                 self.other_agents,
                 self.chats,
             )
-            .unwrap(),
+            .unwrap()
+            .with_models(self.models),
             playbooks: self.playbooks,
             documents: self.documents,
             plan_steering: Arc::new(steer),

@@ -291,7 +291,7 @@ agents: [{ id: critic, instructions: x, attachments: [{ type: image, url: 'https
 ";
     stage.playbooks = Some(playbooks(yaml));
     stage.task = None;
-    stage.turn.agent = Some("critic".into());
+    stage.turn.settings.agent = Some("critic".into());
     stage.turn.messages = vec![waiting(2, "hello")];
     stage.arrives_after(std::time::Duration::from_secs(3), waiting(3, "/stop"));
     let completed = stage.play().await.completed;
@@ -334,7 +334,7 @@ async fn agent_reads_its_attachments_in_a_conversation() {
     let RunHarness { mut stage, critic, .. } = RunHarness::new(&[]);
     stage.task = None;
     stage.turn.messages = vec![waiting(2, "hello")];
-    stage.turn.agent = Some("critic".into());
+    stage.turn.settings.agent = Some("critic".into());
     let yaml = "agents: [{ id: critic, instructions: x, attachments: [{ type: url, url: 'https://a.example/{{ workflow.id }}' }] }]";
     stage.playbooks = Some(playbooks(yaml));
     stage.play().await;
@@ -347,7 +347,7 @@ async fn agent_reads_its_attachments_in_a_conversation() {
     let RunHarness { mut stage, critic, .. } = RunHarness::new(&[]);
     stage.task = None;
     stage.turn.messages = vec![waiting(2, "hello")];
-    stage.turn.agent = Some("critic".into());
+    stage.turn.settings.agent = Some("critic".into());
     let yaml = "agents: [{ id: critic, instructions: x, attachments: [{ type: file, path: gone.csv }] }]";
     stage.playbooks = Some(playbooks(yaml));
     let completed = stage.play().await.completed;

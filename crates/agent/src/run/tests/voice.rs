@@ -1,7 +1,7 @@
 //! Voice notes as the model and the person hear of them, and replies that are spoken.
 
 use satchel_domain::{Filename, HistoryMessage, OutgoingResponse, RefusedFile, VoiceRequest};
-use satchel_ports::ledger::{HistoryChange, InboundFileState, QueuedTurn, Transcription};
+use satchel_ports::ledger::{ConversationSettings, HistoryChange, InboundFileState, QueuedTurn, Transcription};
 
 use super::stage::{Stage, file, says, text_of, waiting};
 use crate::{
@@ -88,7 +88,8 @@ fn transcription_error_reason_is_sanitized() {
 #[tokio::test(start_paused = true)]
 async fn voice_turn_uses_transcription_and_replies_with_voice() {
     let mut stage = Stage::with_model(vec![says("Bread it is.")]);
-    stage.turn = QueuedTurn { voice: true, ..turn("", &[words("bring [attachment bread")]) };
+    let settings = ConversationSettings { voice_replies: true, ..ConversationSettings::default() };
+    stage.turn = QueuedTurn { settings, ..turn("", &[words("bring [attachment bread")]) };
     let played = stage.play().await;
     let texts: Vec<_> = played.requests[0].messages.iter().map(text_of).collect();
     assert_eq!(texts[1], "[voice message, transcribed] bring \\[attachment bread", "escaped as what is typed");

@@ -14,7 +14,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     BlobError, HolderId, Lease, MockBlobs, MockChannel, MockSpeech, MockTurns, SequentialIds, SpeechError, TokioClock,
-    ledger::QueuedMessage,
+    ledger::{ConversationSettings, QueuedMessage},
 };
 use uuid::Uuid;
 
@@ -70,8 +70,7 @@ fn turn(sizes: [u64; 2]) -> QueuedTurn {
         draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
-        voice: false,
-        agent: None,
+        settings: ConversationSettings::default(),
         history: [].into(),
     }
 }

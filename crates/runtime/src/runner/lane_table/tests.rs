@@ -1,6 +1,9 @@
 //! The rules of the lanes as rows: what happens, when, and what is done about it.
 
-use satchel_ports::{HolderId, ledger::QueuedTurn};
+use satchel_ports::{
+    HolderId,
+    ledger::{ConversationSettings, QueuedTurn},
+};
 use uuid::Uuid;
 
 use super::{
@@ -71,8 +74,7 @@ fn queued_turn(number: u128) -> Box<QueuedTurn> {
         draft: None,
         crashes: 0,
         unreported_failures: Vec::new(),
-        voice: false,
-        agent: None,
+        settings: ConversationSettings::default(),
         history: [].into(),
     })
 }

@@ -100,7 +100,7 @@ fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let is_root = ["lib.rs", "main.rs"].iter().any(|name| path.ends_with(name));
     let folder = if is_root { path.parent().expect("it lies in a folder").to_owned() } else { path.with_extension("") };
     let declared = text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| {
-        let declaration = rest.trim_start().lines().next()?.strip_suffix(';')?;
+        let declaration = rest.lines().map(str::trim_start).find(|line| !line.starts_with("#["))?.strip_suffix(';')?;
         Some(folder.join(declaration.split_once("mod ")?.1))
     });
     declared.collect()
