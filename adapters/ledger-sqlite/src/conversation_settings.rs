@@ -1,6 +1,6 @@
 //! The settings of a conversation. One that nobody has changed anything for has no row.
 
-use rusqlite::{Row, params};
+use rusqlite::{Row, ToSql, params};
 use satchel_ports::ledger::{ConversationSetting, ConversationSettings};
 
 use crate::{
@@ -31,21 +31,19 @@ pub(crate) fn read(db: &Database, lane: LaneId) -> Result<ConversationSettings> 
 }
 
 pub(crate) fn change(db: &Database, lane: LaneId, setting: &ConversationSetting) -> Result<()> {
-    db.run("INSERT INTO conversation_settings (lane) VALUES (?1) ON CONFLICT DO NOTHING", [lane])?;
-    match setting {
-        ConversationSetting::VoiceReplies(on) => {
-            db.run("UPDATE conversation_settings SET voice = ?2 WHERE lane = ?1", params![lane, on])?
-        }
-        ConversationSetting::Agent(agent) => {
-            db.run("UPDATE conversation_settings SET agent = ?2 WHERE lane = ?1", params![lane, agent])?
-        }
-        ConversationSetting::Persona(persona) => {
-            db.run("UPDATE conversation_settings SET persona = ?2 WHERE lane = ?1", params![lane, persona])?
-        }
-        ConversationSetting::Model(model) => {
-            db.run("UPDATE conversation_settings SET model = ?2 WHERE lane = ?1", params![lane, model])?
-        }
+    let (column, value): (&str, &dyn ToSql) = match setting {
+        ConversationSetting::VoiceReplies(on) => ("voice", on),
+        ConversationSetting::Agent(agent) => ("agent", agent),
+        ConversationSetting::Persona(persona) => ("persona", persona),
+        ConversationSetting::Model(model) => ("model", model),
     };
+    db.run(
+        &format!(
+            "INSERT INTO conversation_settings (lane, {column}) VALUES (?1, ?2) \
+             ON CONFLICT (lane) DO UPDATE SET {column} = excluded.{column}"
+        ),
+        params![lane, value],
+    )?;
     Ok(())
 }
 

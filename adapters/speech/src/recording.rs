@@ -172,6 +172,7 @@ mod tests {
     use bytes::Bytes;
     use futures::stream;
     use satchel_ports::MockAudioDecoder;
+    use satchel_wait::wait_until;
 
     use super::*;
 
@@ -221,12 +222,7 @@ mod tests {
         let mut decoder = MockAudioDecoder::new();
         let noted = Arc::clone(&is_dropped);
         decoder.expect_decode().returning(move |_| Ok(endless_sound(&noted)));
-        let begun = async {
-            while first().is_none() {
-                // Polls: a directory announces nothing.
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
+        let begun = wait_until("there is a file", || first().is_some());
         tokio::select! {
             _ = convert_to_wav(&wavs, &ogg, "audio/ogg", Some(&decoder)) => panic!("the sound has no end"),
             () = begun => {}

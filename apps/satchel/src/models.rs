@@ -283,7 +283,53 @@ pub fn unwrapped(_: &str, model: Arc<dyn LanguageModel>) -> Arc<dyn LanguageMode
 
 #[cfg(test)]
 mod tests {
+    use satchel_domain::AllowedPeople;
+    use satchel_ports::MockImageScaler;
+
     use super::*;
+
+    /// The models that can be named where `agent` has this model, by the names that they have themselves.
+    fn open_for(agent: Option<&str>) -> Result<Vec<(String, String)>, String> {
+        let model = |name: &str, provider, base_url: Option<&str>| ModelConfig {
+            name: name.to_owned(),
+            provider,
+            base_url: base_url.map(|url| HttpUrl(SecretString::from(url))),
+            model: Some("m".to_owned()),
+            ..ModelConfig::default()
+        };
+        let declared = vec![
+            model("demo", ProviderConfig::Offline, None),
+            model("home", ProviderConfig::Ollama, Some("http://127.0.0.1:9/")),
+            model("keyless", ProviderConfig::OpenAi, None),
+        ];
+        let mut models = ModelsConfig::default();
+        models.declared = declared;
+        let agent = agent.map(|model| AgentDeclaration {
+            name: "kids".to_owned(),
+            description: String::new(),
+            instructions: String::new(),
+            model: Some(model.to_owned()),
+            tools: None,
+            context: Vec::new(),
+            allow: AllowedPeople::Owners,
+        });
+        let (blobs, images) = (empty_blobs(), Arc::new(MockImageScaler::new()) as Arc<dyn ImageScaler>);
+        let files = ModelFiles { blobs: &blobs, images: &images };
+        let opened = open_by_name(agent.as_slice(), &models, files, Duration::ZERO, &unwrapped);
+        let opened = opened.map_err(|error| error.to_string())?;
+        Ok(opened.into_iter().map(|(name, model)| (name, model.name())).collect())
+    }
+
+    #[test]
+    fn declared_models_can_be_named_if_they_can_be_opened() {
+        let pair = |name: &str| (name.to_owned(), name.to_owned());
+        assert_eq!(open_for(None), Ok(vec![pair("demo"), pair("home")]), "nobody needs the one without a key");
+        assert_eq!(open_for(Some("offline")), Ok(vec![pair("demo"), pair("home"), pair("offline")]));
+        let error = open_for(Some("keyless")).unwrap_err();
+        assert!(error.starts_with("the model \"keyless\" has no key: set `models.keyless.api_key`"), "{error}");
+        let error = open_for(Some("tiny")).unwrap_err();
+        assert_eq!(error, "the agent `kids` names the model \"tiny\", known are demo, home, keyless, offline");
+    }
 
     #[test]
     fn model_title_has_host_without_secrets() {

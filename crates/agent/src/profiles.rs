@@ -37,15 +37,6 @@ impl AgentProfile {
     }
 }
 
-impl fmt::Debug for AgentProfiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentProfiles")
-            .field("directory", &self.directory)
-            .field("models", &self.models.names)
-            .finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for AgentProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentProfile").field("summary", &self.summary).finish_non_exhaustive()
@@ -61,6 +52,15 @@ pub struct AgentProfiles {
     models: Arc<ModelDirectory>,
     /// The removed agents and models that the log names already.
     reported: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl fmt::Debug for AgentProfiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentProfiles")
+            .field("directory", &self.directory)
+            .field("models", &self.models.names)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The models that can be chosen for a conversation, by their names.

@@ -5,9 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tracing::{Subscriber, subscriber::DefaultGuard};
-
 use satchel_wait::is_met_in_time;
+use tracing::{Subscriber, subscriber::DefaultGuard};
 
 #[derive(Clone, Default)]
 pub struct LogCapture(Arc<Mutex<Vec<u8>>>);
@@ -51,7 +50,7 @@ impl LogCapture {
 
     /// Waits until at least so many lines contain a text.
     pub async fn wait_for_lines(&self, text: &str, count: usize) {
-        let is_logged = is_met_in_time(&mut async || self.lines_with(text) >= count).await;
+        let is_logged = is_met_in_time(async || self.lines_with(text) >= count).await;
         assert!(is_logged, "{text} is not logged: {}", self.text());
     }
 

@@ -15,10 +15,10 @@ use bytes::Bytes;
 use futures::{StreamExt, future::join_all, stream};
 use satchel_domain::{ConversationId, WorkspacePath};
 use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode, workspace::WorkspaceEntryKind};
+use satchel_wait::wait_until_async;
 use secrecy::ExposeSecret;
 
 pub use self::trash::*;
-use satchel_wait::wait_until_async;
 
 /// The room of each conversation in a fixture, in bytes.
 pub const QUOTA: u64 = 4_000_000;

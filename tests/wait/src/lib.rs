@@ -12,17 +12,17 @@ const TIMEOUT: Duration = Duration::from_secs(25);
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// Polls until the condition is met.
-pub async fn wait_until(condition: &str, is_met: impl Fn() -> bool) {
+pub async fn wait_until(condition: &str, mut is_met: impl FnMut() -> bool) {
     wait_until_async(condition, async || is_met()).await;
 }
 
 /// The same for a condition that has to be asked for.
-pub async fn wait_until_async(condition: &str, mut is_met: impl AsyncFnMut() -> bool) {
-    assert!(is_met_in_time(&mut is_met).await, "not within {TIMEOUT:?}: {condition}");
+pub async fn wait_until_async(condition: &str, is_met: impl AsyncFnMut() -> bool) {
+    assert!(is_met_in_time(is_met).await, "not within {TIMEOUT:?}: {condition}");
 }
 
 /// Polls until the condition is met; returns `false` if that takes too long.
-pub async fn is_met_in_time(is_met: &mut impl AsyncFnMut() -> bool) -> bool {
+pub async fn is_met_in_time(mut is_met: impl AsyncFnMut() -> bool) -> bool {
     let waiting = async {
         while !is_met().await {
             // Nothing announces it.

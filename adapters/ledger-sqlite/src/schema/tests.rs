@@ -1,7 +1,6 @@
 //! A database of the version before: converted at the first start, with a copy that stays as it was.
 
 use std::{
-    cell::RefCell,
     os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
     sync::Arc,
@@ -239,20 +238,18 @@ async fn killed_conversion_loses_nothing() {
     let copies = || list_copies(directory.path(), "satchel.db").unwrap();
     let mut unconverted = 0;
     for delay in (0..10).map(|step| Duration::from_millis(step * 12)) {
-        let child = Command::new(std::env::current_exe().unwrap())
+        let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "schema::tests::killed_conversion_loses_nothing"])
             .env(DIRECTORY_TO_OPEN, directory.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let child = RefCell::new(child);
         wait_until("there is a copy", || {
-            let is_alive = child.borrow_mut().try_wait().unwrap().is_none();
+            let is_alive = child.try_wait().unwrap().is_none();
             assert!(is_alive || !copies().is_empty(), "it ended before it made a copy");
             !copies().is_empty()
         })
         .await;
-        let mut child = child.into_inner();
         // A little later each time, to meet every moment of the conversion.
         tokio::time::sleep(delay).await;
         child.kill().unwrap();

@@ -10,6 +10,7 @@ use futures::{StreamExt, stream};
 use reqwest::{Body, Method, multipart};
 use rstest::rstest;
 use satchel_ports::ByteStream;
+use satchel_wait::wait_until;
 
 use super::*;
 use crate::{
@@ -180,12 +181,7 @@ async fn unreadable_file_leaves_its_request_incomplete() {
 async fn dropped_upload_closes_its_connection() {
     let server = StubServer::start(ServerScript::RespondAndHold("")).await;
     let counter: Arc<AtomicUsize> = Arc::default();
-    let started = async {
-        while counter.load(Ordering::Relaxed) < 5 {
-            // Polls: the counter announces nothing.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
+    let started = wait_until("all of it is read", || counter.load(Ordering::Relaxed) == 5);
     tokio::select! {
         result = upload(&server, slow_file(5, Duration::ZERO, Arc::clone(&counter)), 10, SHORT) => {
             panic!("it never ends by itself: {result:?}")

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rstest::rstest;
 use satchel_ports::Speech;
 use satchel_speech::{CommandEngine, EngineSettings, SpeechEngine, SpeechSettings, SpeechSetupError};
+use satchel_wait::wait_until;
 
 use crate::stage::{environment, program, recording, script, speak, timed, tone, voice};
 
@@ -87,12 +88,7 @@ async fn abandoned_command_is_killed_with_its_children() {
     assert_eq!(numbers.lines().count(), 2);
     for number in numbers.lines() {
         let runs = || std::fs::read_to_string(format!("/proc/{number}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
-        let began = Instant::now();
-        while runs() && began.elapsed() < Duration::from_secs(10) {
-            // Polls: somebody else's process announces nothing.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        assert!(!runs(), "{number} is still running");
+        wait_until(&format!("{number} has ended"), || !runs()).await;
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use satchel_wait::wait_until_async;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-use satchel_wait::wait_until_async;
 
 use crate::stage::{Events, Stage, raw};
 

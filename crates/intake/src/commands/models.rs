@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn list_marks_the_current_model() {
+    fn list_shows_current_model() {
         assert_eq!(
             list(&names(), Some("Small"), true),
             "The models:\n\n- `usual`\n- `large`\n- `Small` (answers here)\n\n\

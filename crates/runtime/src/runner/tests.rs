@@ -6,7 +6,7 @@ mod ledger;
 mod people;
 mod stage;
 
-use std::{cell::OnceCell, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -219,7 +219,7 @@ async fn shutdown_during_retry_wait_leaves_part_to_successor() {
     stage.chat.next_send(Quirk::NotNow(1_500));
     first.hears(&message(&here, "1", "one")).await;
     wait_until("the first attempt", || stage.chat.begun() == 1).await;
-    wait_until_async("the wait", async || first.waits_to_send().await).await;
+    wait_until_async("the wait", async || first.has_waiting_part().await).await;
     let begun = Instant::now();
     let _first = first.stops().await;
     assert!(begun.elapsed() < Duration::from_secs(1), "it waited for the part");
@@ -320,14 +320,14 @@ async fn lost_lease_cancels_request_in_flight() {
             process.ledger.hook.trouble("ledger.renew", trouble);
             wait_until(case, || stage.chat.cut_off() == 1).await;
         }
-        let (channels, stolen) = ([here.channel().clone()], OnceCell::new());
-        let is_stolen = async || match thief.claim_lane(&channels).await.unwrap() {
-            Some(claimed) => stolen.set(claimed.lease).is_ok(),
-            None => false,
-        };
-        wait_until_async(case, is_stolen).await;
+        let (channels, mut stolen) = ([here.channel().clone()], None);
+        wait_until_async(case, async || {
+            stolen = thief.claim_lane(&channels).await.unwrap();
+            stolen.is_some()
+        })
+        .await;
         wait_until(case, || stage.chat.cut_off() == 1).await;
-        assert!(thief.release(stolen.get().unwrap(), ReleaseMode::Always).await.unwrap());
+        assert!(thief.release(&stolen.unwrap().lease, ReleaseMode::Always).await.unwrap());
         stage.chat.answers(true);
         // Another process finishes the work, beside the one that lost it.
         let successor = stage.start().await;

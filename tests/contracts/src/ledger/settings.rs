@@ -89,7 +89,10 @@ pub async fn renamed_conversation_keeps_its_settings(fixture: &impl LedgerFixtur
     complete_with_setting(&ledger, &lease, ConversationSetting::Persona(Some("A pirate.".to_owned()))).await;
     assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     ledger.inbox.receive(&of_group("3"), ClaimMode::Never).await.unwrap();
-    assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
+    // Back, over the empty conversation that keeps the old name, and there again.
+    for (from, to) in [(&old, &new), (&new, &old), (&old, &new)] {
+        assert_eq!(ledger.inbox.rename_conversation(from, to).await.unwrap(), RenameOutcome::Renamed);
+    }
     let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits").lease;
     assert_eq!(lease.conversation, new);
     let renamed = ledger.turns.next_turn(&lease).await.unwrap().unwrap().settings;

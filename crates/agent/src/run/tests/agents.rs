@@ -126,7 +126,7 @@ async fn persona_replaces_instructions_of_agent() {
 
 /// Whichever agent answers; one that was removed leaves it to the agent's own.
 #[tokio::test(start_paused = true)]
-async fn chosen_model_answers_in_place_of_that_of_agent() {
+async fn chosen_model_overrides_agent_model() {
     for (agent, model, expected) in [
         (None, "small", "From small."),
         (Some("kids"), "small", "From small."),
@@ -142,6 +142,18 @@ async fn chosen_model_answers_in_place_of_that_of_agent() {
         let played = stage.play().await;
         assert_eq!(played.completed.response.text.as_deref(), Some(expected), "{agent:?} {model}");
     }
+}
+
+/// The agent's own model may have fallbacks, which the model of the same name lacks.
+#[tokio::test(start_paused = true)]
+async fn agents_own_model_keeps_its_fallbacks() {
+    let (kids, alone) = (other_agent("kids", vec![text("From kids.")]), other_agent("x", Vec::new()));
+    let (mut stage, _) = harness_with_erase(&kids);
+    let name = kids.profile.model.name();
+    stage.models = vec![(name.clone(), alone.profile.model)];
+    stage.turn.settings.agent = Some("kids".into());
+    stage.turn.settings.model = Some(name);
+    assert_eq!(stage.play().await.completed.response.text.as_deref(), Some("From kids."));
 }
 
 #[tokio::test(start_paused = true)]

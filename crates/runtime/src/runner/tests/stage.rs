@@ -247,7 +247,7 @@ impl Process {
     }
 
     /// Whether a part waits for its next attempt.
-    pub(super) async fn waits_to_send(&self) -> bool {
+    pub(super) async fn has_waiting_part(&self) -> bool {
         let parts = self.ledger.parts(&OutboxQuery::default()).await.unwrap();
         parts.iter().any(|part| matches!(part.state, PartState::Waiting { .. }))
     }
