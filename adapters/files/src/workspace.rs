@@ -231,6 +231,11 @@ impl Workspace for DirectoryWorkspace {
         .await
     }
 
+    async fn remove_conversation(&self, conversation: &ConversationId) -> io::Result<()> {
+        let directory = conversation.to_file_name();
+        self.run_in_background(move |root| root.remove_conversation(&directory)).await
+    }
+
     async fn remove_leftovers(&self) -> io::Result<u64> {
         match self.close_to_others().await {
             Ok(0) => {}

@@ -12,7 +12,7 @@ use crate::{
     database::{Database, Json, Query},
     error::{Error, Result},
     lanes::{self, LaneId},
-    rows,
+    rows, search,
     usage::{self, Account},
 };
 
@@ -174,7 +174,18 @@ impl Copies<'_> {
         }
         self.erase_in_journal(db)?;
         self.erase_in_updates(db)?;
-        self.erase_in_inbox(db)
+        self.erase_in_inbox(db)?;
+        self.erase_in_index(db)
+    }
+
+    /// The turns that name the file are indexed anew, without its name and its words.
+    fn erase_in_index(&self, db: &Database) -> Result<()> {
+        search::index_again(db, self.turn)?;
+        let naming: Vec<(Uuid,)> = db.all(
+            "SELECT id FROM turns WHERE lane = ?1 AND instr(response, ?2)",
+            params![self.lane, self.file.id.to_string()],
+        )?;
+        naming.into_iter().try_for_each(|(turn,)| search::index_again(db, turn))
     }
 
     fn erase_in_journal(&self, db: &Database) -> Result<()> {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use rusqlite::{Row, params};
-use satchel_domain::{ChannelName, ConversationId, Ending, OutgoingResponse, Part, Timestamp, TurnId};
-use satchel_ports::ledger::{ConversationSummary, TurnQuery, TurnRecord};
+use satchel_domain::{ConversationId, Ending, OutgoingResponse, Part, Timestamp, TurnId};
+use satchel_ports::ledger::{TurnQuery, TurnRecord};
 use uuid::Uuid;
 
 use crate::{
@@ -35,11 +35,11 @@ impl TryFrom<&Row<'_>> for TurnRow {
     }
 }
 
-/// Reads a turn; one whose messages were all injected into another is answered with that one.
+/// Reads a turn; one whose messages were all injected into another is answered with that one. A forgotten one is none.
 pub(crate) fn turn(db: &Database, turn: TurnId) -> Result<Option<TurnRecord>> {
     let row: Option<TurnRow> = db.find(
         "SELECT turns.id, conversation, ending, response FROM turns JOIN lanes ON lanes.id = turns.lane \
-         WHERE turns.id = (SELECT COALESCE(merged_into, id) FROM turns WHERE id = ?1)",
+         WHERE turns.id = (SELECT COALESCE(merged_into, id) FROM turns WHERE id = ?1) AND state <> 'merged'",
         [turn.0],
     )?;
     Ok(with_details(db, row.into_iter().collect())?.pop())
@@ -55,28 +55,6 @@ pub(crate) fn turns(db: &Database, query: &TurnQuery) -> Result<Vec<TurnRecord>>
     )?;
     rows.reverse();
     with_details(db, rows)
-}
-
-/// Reads the conversations of a channel, the one last used first.
-pub(crate) fn conversations(db: &Database, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>> {
-    let rows: Vec<(String, Option<String>, i64)> = db.all(
-        "SELECT lanes.conversation, \
-             (SELECT message ->> 'text' FROM inbox WHERE turn = (SELECT id FROM turns \
-                 WHERE turns.lane = last.lane ORDER BY sequence LIMIT 1) ORDER BY sequence LIMIT 1), \
-             (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = last.id) \
-         FROM lanes JOIN turns AS last ON last.sequence = \
-             (SELECT MAX(sequence) FROM turns WHERE turns.lane = lanes.id) \
-         WHERE lanes.channel = ?1 ORDER BY last.sequence DESC LIMIT ?2",
-        params![channel.as_str(), limit],
-    )?;
-    let summary = |(conversation, title, last_at): (String, Option<String>, i64)| {
-        Ok(ConversationSummary {
-            conversation: rows::conversation(&conversation)?,
-            title: title.unwrap_or_default(),
-            last_at: Timestamp(last_at),
-        })
-    };
-    rows.into_iter().map(summary).collect()
 }
 
 /// Reads the conversations with a turn that is incomplete, or was completed at `since` or later.

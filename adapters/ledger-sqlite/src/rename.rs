@@ -9,6 +9,7 @@ use crate::{
     database::{Database, Json, Query},
     error::Result,
     lanes::{self, LaneId},
+    listings,
 };
 
 /// Gives all that a conversation has another name, unless the new name has something already.
@@ -41,6 +42,7 @@ fn swap_names(db: &Database, lane: LaneId, from: &ConversationId, to: &Conversat
     // An empty lane of the new name, as an earlier renaming leaves it, has no rows to be moved.
     if let Some(empty) = lanes::find_id(db, to)? {
         conversation_settings::remove(db, empty)?;
+        listings::remove(db, empty)?;
         db.run("DELETE FROM lanes WHERE id = ?1", [empty])?;
     }
     db.run(

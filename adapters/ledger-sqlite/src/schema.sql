@@ -26,6 +26,15 @@ CREATE TABLE conversation_settings (
     model   TEXT                                 -- that somebody chose, by name
 ) STRICT;
 
+-- How conversations are listed where people have a list of them. Most have no row.
+CREATE TABLE conversation_listings (
+    lane              INTEGER PRIMARY KEY REFERENCES lanes (id),
+    name              TEXT,                        -- that somebody gave it
+    pinned            INTEGER NOT NULL DEFAULT 0,
+    archived_through  INTEGER NOT NULL DEFAULT 0,  -- archived unless a turn came behind this sequence
+    forgotten_through INTEGER NOT NULL DEFAULT 0   -- of the turns up to this sequence only the keys of messages are left
+) STRICT;
+
 CREATE TABLE turns (
     sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
     id           BLOB    NOT NULL UNIQUE,
@@ -37,10 +46,12 @@ CREATE TABLE turns (
     merged_into  BLOB    REFERENCES turns (id),
     ending       TEXT,
     response     TEXT,
-    completed_at INTEGER
+    completed_at INTEGER,
+    indexed      INTEGER NOT NULL DEFAULT 0      -- 1 once the search index has it
 ) STRICT;
 CREATE INDEX turns_queued ON turns (lane, sequence) WHERE state = 'queued';
 CREATE INDEX turns_lane ON turns (lane, sequence);
+CREATE INDEX turns_unindexed ON turns (sequence) WHERE indexed = 0 AND state = 'completed';
 
 CREATE TABLE inbox (
     sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -163,6 +174,12 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_lane ON audit (lane, sequence);
 CREATE INDEX audit_at ON audit (at);
+
+-- What was said, for searches: a row a completed turn by its sequence, and a row a name of a conversation by the negative
+-- number of its lane. `scope` has the words `c` and the channel, and `l` and the lane, so that a search stays within either.
+-- What is removed is erased.
+CREATE VIRTUAL TABLE search_index USING fts5 (scope, text, files, tokenize = "unicode61 remove_diacritics 2");
+INSERT INTO search_index (search_index, rank) VALUES ('secure-delete', 1);
 
 -- Sums, so that a quota is checked without counting files.
 CREATE TABLE usage (

@@ -104,7 +104,8 @@ pub(crate) fn remove_file(db: &Database, account: &Account, bytes: u64) -> Resul
     change(db, account, -1, -rows::signed(bytes))
 }
 
-fn change(db: &Database, account: &Account, files: i64, bytes: i64) -> Result<()> {
+/// Adds files and their bytes to what counts for an account.
+pub(crate) fn change(db: &Database, account: &Account, files: i64, bytes: i64) -> Result<()> {
     for (scope, name) in account.scopes() {
         db.run(
             "INSERT INTO usage (scope, name, files, bytes) VALUES (?1, ?2, ?3, ?4) \

@@ -136,6 +136,10 @@ impl Workspace for MeasuredWorkspace {
         self.inner.rename_conversation(from, to).await
     }
 
+    async fn remove_conversation(&self, conversation: &ConversationId) -> io::Result<()> {
+        self.inner.remove_conversation(conversation).await
+    }
+
     async fn remove_leftovers(&self) -> io::Result<u64> {
         self.inner.remove_leftovers().await
     }

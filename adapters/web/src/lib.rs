@@ -30,6 +30,6 @@ pub use channel::WebChannel;
 pub use links::WebLinks;
 pub use login_links::{LOGIN_LINK_TTL, LoginLinks};
 pub use public_url::is_local_url;
-pub use server::WebServer;
+pub use server::{WebPorts, WebServer};
 pub use settings::{PageCommand, PageCommandChoice, WebError, WebSettings};
 pub use token::{MIN_TOKEN_CHARS, load_or_create_token};

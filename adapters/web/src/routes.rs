@@ -10,6 +10,7 @@ mod links;
 mod messages;
 mod previews;
 pub(crate) mod range;
+mod search;
 mod session;
 mod uploads;
 
@@ -80,7 +81,9 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
     let (bounded_routes, described) = OpenApiRouter::new()
         .routes(routes!(commands::list))
         .routes(routes!(conversations::list))
+        .routes(routes!(conversations::change, conversations::forget))
         .routes(routes!(conversations::turns))
+        .routes(routes!(search::search))
         .routes(routes!(messages::accept))
         .routes(routes!(links::make, links::revoke))
         .split_for_parts();

@@ -8,7 +8,7 @@ use std::{
 
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
-use satchel_ports::{Archive, Blobs, Channel, Clock, EventBus, Inbound, event_bus::EventStream};
+use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, event_bus::EventStream};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,21 @@ use crate::{
     state::AppState,
     token::MIN_TOKEN_CHARS,
 };
+
+/// The ports that the server works on.
+pub struct WebPorts {
+    /// Accepts messages.
+    pub inbound: Arc<dyn Inbound>,
+    /// Lists, searches and forgets conversations, with all that belongs to them.
+    pub conversations: Arc<dyn Conversations>,
+    /// What was said, and the records of files.
+    pub archive: Arc<dyn Archive>,
+    pub clock: Arc<dyn Clock>,
+    /// The bytes of files.
+    pub blobs: Arc<dyn Blobs>,
+    /// What happens in conversations while they are looked at.
+    pub bus: Arc<dyn EventBus>,
+}
 
 /// The server of the page and the API, which listens but doesn't serve yet.
 pub struct WebServer {
@@ -41,15 +56,8 @@ impl WebServer {
     ///
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
-    pub async fn bind(
-        settings: WebSettings,
-        channel: Arc<WebChannel>,
-        inbound: Arc<dyn Inbound>,
-        archive: Arc<dyn Archive>,
-        clock: Arc<dyn Clock>,
-        blobs: Arc<dyn Blobs>,
-        bus: Arc<dyn EventBus>,
-    ) -> Result<Self, WebError> {
+    pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
+        let WebPorts { inbound, conversations, archive, clock, blobs, bus } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {
@@ -93,6 +101,7 @@ impl WebServer {
             login_links,
             channel,
             inbound,
+            conversations,
             archive,
             clock,
             blobs,

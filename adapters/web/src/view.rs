@@ -5,13 +5,45 @@ use satchel_domain::{
     filename::Filename,
     part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
 };
-use satchel_ports::ledger::{InboundFileState, QueuedMessage, TurnRecord};
+use satchel_ports::ledger::{
+    ConversationSummary, ExcerptPiece, InboundFileState, QueuedMessage, SearchHit, SearchResults, TurnRecord,
+};
 
 use crate::{
     markdown,
     previews::{MAX_PREVIEW_BYTES, MAX_PREVIEW_SIDE},
     wire::{self, Inline, MessageFileState, TurnState},
 };
+
+/// Converts an entry of the list of conversations.
+pub(crate) fn to_wire_conversation(summary: ConversationSummary) -> wire::Conversation {
+    wire::Conversation {
+        id: summary.conversation.to_string(),
+        named: summary.name.is_some(),
+        title: summary.name.unwrap_or(summary.title),
+        pinned: summary.pinned,
+        archived: summary.archived,
+        last_turn: summary.last_turn.to_string(),
+        last_at: summary.last_at.0,
+    }
+}
+
+/// Converts what a search found.
+pub(crate) fn to_wire_results(results: SearchResults, more: bool) -> wire::SearchResults {
+    let SearchResults { hits, unindexed } = results;
+    wire::SearchResults { hits: hits.into_iter().map(to_wire_hit).collect(), more, unindexed }
+}
+
+fn to_wire_hit(hit: SearchHit) -> wire::SearchHit {
+    let piece = |ExcerptPiece { text, matched }| wire::ExcerptPiece { text, matched };
+    wire::SearchHit {
+        conversation: hit.conversation.to_string(),
+        title: hit.name.unwrap_or(hit.title),
+        turn: hit.turn.map(|turn| turn.to_string()),
+        at: hit.at.0,
+        excerpt: hit.excerpt.into_iter().map(piece).collect(),
+    }
+}
 
 /// Converts the turns of a conversation, oldest first.
 pub(crate) fn to_wire_turns(records: &[TurnRecord]) -> Vec<wire::Turn> {

@@ -65,10 +65,12 @@ pub(crate) struct CommandChoice {
     pub(crate) inputs: Vec<String>,
 }
 
-/// The conversations, most recently used first.
+/// The conversations: the pinned ones, then the others, each most recently used first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conversations {
     pub(crate) conversations: Vec<Conversation>,
+    /// Whether there are older ones.
+    pub(crate) more: bool,
 }
 
 /// A conversation in a list.
@@ -76,10 +78,67 @@ pub(crate) struct Conversations {
 pub(crate) struct Conversation {
     /// `web:` and the key that is used in paths.
     pub(crate) id: String,
-    /// The beginning of its first text; empty if only files were sent.
+    /// Its name, or the beginning of its first text; empty if only files were sent.
     pub(crate) title: String,
+    /// Whether the title is a name that somebody gave it.
+    pub(crate) named: bool,
+    /// Whether it is listed before the others.
+    pub(crate) pinned: bool,
+    /// Whether it is listed apart, until its next message.
+    pub(crate) archived: bool,
+    /// The id of its last turn.
+    pub(crate) last_turn: String,
     /// The time of its last message, in milliseconds since 1970.
     pub(crate) last_at: i64,
+}
+
+/// How a conversation is to be listed; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConversationChange {
+    /// Its name, at most 100 characters; an empty one takes the name away.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// Whether it is listed before the others; what is pinned isn't archived.
+    #[serde(default)]
+    pub(crate) pinned: Option<bool>,
+    /// Whether it is listed apart, until its next message; what is archived isn't pinned.
+    #[serde(default)]
+    pub(crate) archived: Option<bool>,
+}
+
+/// What a search found.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SearchResults {
+    /// Conversations with such a name, then turns, each newest first.
+    pub(crate) hits: Vec<SearchHit>,
+    /// Whether there are older ones.
+    pub(crate) more: bool,
+    /// The number of turns that were not searched, because they are still being indexed.
+    pub(crate) unindexed: u64,
+}
+
+/// A turn that has the words, or a conversation whose name has them.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SearchHit {
+    /// The id of the conversation.
+    pub(crate) conversation: String,
+    /// Its name, or the beginning of its first text.
+    pub(crate) title: String,
+    /// The id of the turn; none if the name has the words.
+    pub(crate) turn: Option<String>,
+    /// The time, in milliseconds since 1970.
+    pub(crate) at: i64,
+    /// The words among those around them, in order.
+    pub(crate) excerpt: Vec<ExcerptPiece>,
+}
+
+/// A piece of an excerpt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExcerptPiece {
+    pub(crate) text: String,
+    /// Whether it is one of the words.
+    pub(crate) matched: bool,
 }
 
 /// Turns of a conversation, oldest first.

@@ -208,6 +208,12 @@ impl Workspace for MeteredWorkspace {
         self.inner.rename_conversation(from, to).await
     }
 
+    async fn remove_conversation(&self, conversation: &ConversationId) -> io::Result<()> {
+        self.inner.remove_conversation(conversation).await?;
+        self.record_usage(conversation).await;
+        Ok(())
+    }
+
     async fn remove_leftovers(&self) -> io::Result<u64> {
         let result = self.inner.remove_leftovers().await;
         self.record_all_usages().await;

@@ -14,9 +14,10 @@ use crate::{
     AuditQuery, AuditRecord, FileChange,
     ledger::{
         Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
-        ConversationSummary, ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError,
-        NewQuestion, Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
-        Pairings, Person, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
+        ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ForgetConversationOutcome,
+        ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, NewQuestion,
+        Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person,
+        QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome, SearchResults,
         SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, Turns, UndecodableCount, Usage,
         UsageQuery,
     },
@@ -111,12 +112,19 @@ intercept! {
         fn ping() -> ();
         fn count_undecodable() -> Vec<UndecodableCount>;
         fn turn(turn: TurnId) -> Option<TurnRecord>;
-        fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
         fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
         fn history(conversation: &ConversationId, limit: u32) -> Vec<HistoryMessage>;
         fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
         fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
         fn parts(query: &OutboxQuery) -> Vec<Part>;
+    }
+    Conversations {
+        fn list_conversations(query: &ConversationQuery) -> Vec<ConversationSummary>;
+        fn change_listing(conversation: &ConversationId, changes: &[ListingChange]) -> bool;
+        fn search_conversations(search: &ConversationSearch) -> SearchResults;
+        fn index_turns(limit: u32) -> u64;
+        fn forget_conversation(conversation: &ConversationId) -> ForgetConversationOutcome;
+        fn list_forgotten_workspaces() -> Vec<ConversationId>;
     }
     Storage {
         fn active_conversations(since: Timestamp) -> Vec<ConversationId>;

@@ -1,4 +1,4 @@
-//! The durable store of input, turns, history and deliveries, as seven ports, each cut by who calls it.
+//! The durable store of input, turns, history and deliveries, as eight ports, each cut by who calls it.
 //!
 //! The database is the only queue (ADR 0003). Each verb is one atomic, durable commit, whatever tables it spans; each
 //! query is a read. One type implements all ports over one database.
@@ -10,6 +10,7 @@
 //! - What a verb of one port commits, the next read of any other shows, in every process, but for that cache.
 
 mod archive;
+mod conversations;
 mod inbox;
 mod leases;
 mod outbox;
@@ -23,13 +24,17 @@ use satchel_domain::{ConversationId, PartId};
 
 #[cfg(feature = "mocks")]
 pub use self::{
-    archive::MockArchive, inbox::MockInbox, leases::MockLeases, outbox::MockOutbox, pairings::MockPairings,
-    storage::MockStorage, turns::MockTurns,
+    archive::MockArchive, conversations::MockConversations, inbox::MockInbox, leases::MockLeases, outbox::MockOutbox,
+    pairings::MockPairings, storage::MockStorage, turns::MockTurns,
 };
 pub use self::{
     archive::{
-        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, ConversationSummary, OutboxQuery, TurnQuery,
-        TurnRecord, UndecodableCount,
+        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord, UndecodableCount,
+    },
+    conversations::{
+        ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ExcerptPiece,
+        ForgetConversationOutcome, ListingChange, MAX_SEARCH_WORDS, ParseSearchError, SearchHit, SearchResults,
+        SearchWords,
     },
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},
@@ -89,6 +94,7 @@ pub struct MockLedger {
     pub outbox: MockOutbox,
     pub pairings: MockPairings,
     pub archive: MockArchive,
+    pub conversations: MockConversations,
     pub storage: MockStorage,
 }
 
@@ -102,6 +108,7 @@ impl From<MockLedger> for Ledger {
             outbox: Arc::new(mocks.outbox),
             pairings: Arc::new(mocks.pairings),
             archive: Arc::new(mocks.archive),
+            conversations: Arc::new(mocks.conversations),
             storage: Arc::new(mocks.storage),
         }
     }
@@ -122,13 +129,15 @@ pub struct Ledger {
     pub pairings: Arc<dyn Pairings>,
     /// What is stored, for readers.
     pub archive: Arc<dyn Archive>,
+    /// The conversations, as lists show them.
+    pub conversations: Arc<dyn Conversations>,
     /// Quotas, forgetting and the audit log.
     pub storage: Arc<dyn Storage>,
 }
 
 impl<T> From<Arc<T>> for Ledger
 where
-    T: Inbox + Leases + Turns + Outbox + Pairings + Archive + Storage + 'static,
+    T: Inbox + Leases + Turns + Outbox + Pairings + Archive + Conversations + Storage + 'static,
 {
     fn from(store: Arc<T>) -> Self {
         Self {
@@ -138,6 +147,7 @@ where
             outbox: Arc::clone(&store) as _,
             pairings: Arc::clone(&store) as _,
             archive: Arc::clone(&store) as _,
+            conversations: Arc::clone(&store) as _,
             storage: store,
         }
     }

@@ -54,7 +54,9 @@ pub use file_runner::{FileAccess, FileProfile, FileReader, FileRunner, FileWrite
 pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelFile, ModelMessage, ModelRequest};
-pub use ledger::{Archive, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Outbox, Pairings, Storage, Turns};
+pub use ledger::{
+    Archive, Conversations, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Outbox, Pairings, Storage, Turns,
+};
 pub use media::{MediaError, MediaMeter, MediaRequest};
 pub use satchel_domain::StoredBlob;
 pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
@@ -79,7 +81,10 @@ pub use {
     images::MockImageScaler,
     inbound::MockInbound,
     language_model::MockLanguageModel,
-    ledger::{MockArchive, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings, MockStorage, MockTurns},
+    ledger::{
+        MockArchive, MockConversations, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings, MockStorage,
+        MockTurns,
+    },
     media::MockMediaMeter,
     script_host::{MockHostFunctions, MockScriptHost},
     speech::MockSpeech,

@@ -235,6 +235,10 @@ pub trait Workspace: Send + Sync {
     /// Moves all files of a conversation to its new name; `false` if there are none, or the new name has files already.
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;
 
+    /// Removes for good all that a conversation has of its own, its trash and its secrets included. What is in a directory
+    /// that the operator shares stays. A conversation without files has nothing to remove.
+    async fn remove_conversation(&self, conversation: &ConversationId) -> io::Result<()>;
+
     /// Removes what processes left when they died, and returns how many files there were. Called once after a start, in
     /// the background; a workspace that dies with its process has nothing to remove.
     async fn remove_leftovers(&self) -> io::Result<u64> {

@@ -53,6 +53,7 @@ pub fn build(context: WorkerContext) -> Satchel {
     let (claim_sender, claim_receiver) = mpsc::channel(DEFAULT_MAX_LANES);
     let maintenance = Maintenance {
         storage: Arc::clone(&ledger.storage),
+        conversations: Arc::clone(&ledger.conversations),
         clock: Arc::clone(&services.clock),
         blobs: Arc::clone(blobs),
         workspace: Arc::clone(workspace),

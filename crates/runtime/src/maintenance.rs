@@ -1,4 +1,5 @@
-//! Periodic maintenance: removes unreferenced bytes, leftovers of dead processes and old temporary files.
+//! Periodic maintenance: indexes what was said, and removes unreferenced bytes, leftovers of dead processes and old
+//! temporary files.
 
 use std::{
     sync::Arc,
@@ -6,8 +7,8 @@ use std::{
 };
 
 use satchel_domain::{Timestamp, error_chain};
-use satchel_intake::forget::BLOB_GRACE;
-use satchel_ports::{BlobError, Blobs, Clock, LedgerError, Storage, Workspace};
+use satchel_intake::forget::{BLOB_GRACE, remove_forgotten_workspaces};
+use satchel_ports::{BlobError, Blobs, Clock, Conversations, LedgerError, Storage, Workspace};
 use tokio_util::sync::CancellationToken;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -20,6 +21,9 @@ const TRASH_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// For how long a line of the audit log is kept.
 const AUDIT_TTL: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// How many turns are indexed in one commit: others that write wait for few milliseconds.
+const INDEXED_TOGETHER: u32 = 100;
 
 /// Why the stores could not be cleaned.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +91,17 @@ pub async fn prune_audit(storage: &dyn Storage, now: Timestamp) -> Result<u64, L
     storage.prune_audit(before(now, AUDIT_TTL)).await
 }
 
+/// Indexes all completed turns for searches, those of an earlier version too, until `stop` is cancelled.
+///
+/// # Errors
+/// When the ledger fails.
+pub async fn index_turns(conversations: &dyn Conversations, stop: &CancellationToken) -> Result<(), LedgerError> {
+    while conversations.index_turns(INDEXED_TOGETHER).await? > 0 && !stop.is_cancelled() {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
 /// The time that lies this long before another.
 fn before(now: Timestamp, duration: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
@@ -101,6 +116,8 @@ fn disk_time(clock: &dyn Clock) -> SystemTime {
 pub struct Maintenance {
     /// Where the references to blobs are.
     pub storage: Arc<dyn Storage>,
+    /// Where turns are indexed, and what is left of forgotten conversations is known.
+    pub conversations: Arc<dyn Conversations>,
     pub clock: Arc<dyn Clock>,
     /// The bytes of files, of which unreferenced ones are removed.
     pub blobs: Arc<dyn Blobs>,
@@ -112,6 +129,7 @@ impl Maintenance {
     /// Removes the leftovers of dead processes at once, then collects garbage every hour until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
+        self.tidy_conversations(&stop).await;
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
             let result = collect_garbage(&*self.storage, &*self.blobs).await;
             log_report("unused stored bytes", result.map(|report| report.freed_bytes));
@@ -120,6 +138,16 @@ impl Maintenance {
             log_report("the /tmp of idle conversations", result);
             log_report("files deleted a day ago", empty_trash(&*self.workspace, now).await);
             log_report("lines of the audit log that are 90 days old", prune_audit(&*self.storage, now).await);
+            self.tidy_conversations(&stop).await;
+        }
+    }
+
+    /// Goes on with what a crash may have cut short, and indexes what nobody has searched for.
+    async fn tidy_conversations(&self, stop: &CancellationToken) {
+        let removed = remove_forgotten_workspaces(&*self.conversations, &*self.workspace).await;
+        log_report("workspaces of forgotten conversations", removed);
+        if let Err(error) = index_turns(&*self.conversations, stop).await {
+            tracing::warn!(error = error_chain(&error), "failed to index turns for searches");
         }
     }
 }
@@ -140,7 +168,10 @@ mod tests {
     use futures::{StreamExt, stream};
     use satchel_domain::ConversationId;
     use satchel_files::{DirectoryWorkspace, NativeRunner};
-    use satchel_ports::{ManualClock, MockBlobs, MockWorkspace, WriteMode, ledger::MockStorage};
+    use satchel_ports::{
+        ManualClock, MockBlobs, MockWorkspace, WriteMode,
+        ledger::{MockConversations, MockStorage},
+    };
 
     use super::*;
 
@@ -187,9 +218,24 @@ mod tests {
             }
             Ok(0)
         });
+        let mut conversations = MockConversations::new();
+        let forgotten: ConversationId = "web:gone".parse().unwrap();
+        let left = forgotten.clone();
+        conversations.expect_list_forgotten_workspaces().once().returning(move || Ok(vec![left.clone()]));
+        conversations.expect_list_forgotten_workspaces().times(2).returning(|| Ok(Vec::new()));
+        let is_forgotten = move |conversation: &ConversationId| *conversation == forgotten;
+        workspace.expect_remove_conversation().once().withf(is_forgotten).returning(|_| Ok(()));
+        let backlog = AtomicUsize::new(2);
+        conversations.expect_index_turns().times(4).returning(move |_| {
+            let left = backlog.load(Ordering::SeqCst).saturating_sub(1);
+            backlog.store(left, Ordering::SeqCst);
+            Ok(left as u64)
+        });
+        let conversations = Arc::new(conversations);
         let start = tokio::time::Instant::now();
         let (storage, clock) = (Arc::new(ledger), Arc::new(ManualClock::at(Timestamp(5_000))));
-        Maintenance { storage, clock, blobs: Arc::new(blobs), workspace: Arc::new(workspace) }.run(stop).await;
+        let (blobs, workspace) = (Arc::new(blobs), Arc::new(workspace));
+        Maintenance { storage, conversations, clock, blobs, workspace }.run(stop).await;
         assert_eq!(start.elapsed().as_secs() / 3600, 2);
     }
 }

@@ -234,6 +234,10 @@ impl Workspace for TestWorkspace {
     async fn rename_conversation(&self, _: &ConversationId, _: &ConversationId) -> Result<bool, WorkspaceError> {
         Ok(false)
     }
+
+    async fn remove_conversation(&self, _: &ConversationId) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file's record, and the turn in which it came or was made.

@@ -4,6 +4,7 @@
 
 pub mod audit;
 pub mod claimed_turns;
+pub mod conversations;
 pub mod cross_port;
 pub mod drafts;
 pub mod files;

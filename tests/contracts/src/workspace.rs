@@ -60,6 +60,7 @@ macro_rules! workspace_contract {
             directories_are_not_files
             conversations_are_isolated
             rename_moves_all_and_replaces_nothing
+            removed_conversation_leaves_nothing
             list_is_sorted_without_links
             unused_mount_is_empty
             missing_file_is_not_found
@@ -332,6 +333,27 @@ pub async fn rename_moves_all_and_replaces_nothing(fixture: impl WorkspaceFixtur
     assert!(workspace.read(&group, &path("/shared/a/b.txt")).await.is_err());
     put(&supergroup, "/shared/c.txt", QUOTA / 2 + 1).await.unwrap_err();
     put(&group, "/shared/c.txt", QUOTA / 2 + 1).await.unwrap();
+}
+
+/// Mutation: files of a forgotten conversation stay, or another's go with them.
+pub async fn removed_conversation_leaves_nothing(fixture: impl WorkspaceFixture) {
+    let workspace = fixture.workspace();
+    let [gone, other] = ["web:gone", "web:other"].map(|name| -> ConversationId { name.parse().unwrap() });
+    let put = async |id: &ConversationId, name: &str, bytes: u64| {
+        let content = stream::iter([Ok(Bytes::from(vec![7; usize::try_from(bytes).unwrap()]))]).boxed();
+        workspace.write(id, &path(name), content, WriteMode::CreateNew, QUOTA).await
+    };
+    workspace.remove_conversation(&gone).await.unwrap();
+    put(&gone, "/shared/a/b.txt", QUOTA / 2).await.unwrap();
+    put(&gone, "/tmp/c.txt", 1).await.unwrap();
+    put(&other, "/shared/own.txt", 1).await.unwrap();
+    let linked = fixture.host_path(&other, &path("/shared"));
+    create_symlink(linked.to_str().unwrap(), &fixture.host_path(&gone, &path("/shared")).join("link"));
+    workspace.remove_conversation(&gone).await.unwrap();
+    assert!(!fixture.host_path(&gone, &path("/shared")).exists() && !fixture.host_path(&gone, &path("/tmp")).exists());
+    assert!(workspace.read(&gone, &path("/shared/a/b.txt")).await.is_err());
+    assert!(workspace.read(&other, &path("/shared/own.txt")).await.is_ok(), "a link is removed, not its target");
+    put(&gone, "/shared/a/b.txt", QUOTA / 2 + 1).await.unwrap();
 }
 
 /// Mutation: the order of the directory is given out, or a link is listed as what it points at.

@@ -36,9 +36,9 @@ use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, AuditQuery, AuditRecord, Clock, Fetcher, Ids, SafetyTier, ScriptHost, Storage,
+    Archive, AuditQuery, AuditRecord, Clock, Conversations, Fetcher, Ids, SafetyTier, ScriptHost, Storage,
     intercept::Intercepted,
-    ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
+    ledger::{AttachmentQuery, ConversationQuery, OutboxQuery, TurnRecord},
 };
 use satchel_sandbox::SandboxRunner;
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
@@ -255,7 +255,8 @@ async fn report_conversations(options: &CrashOptions) -> anyhow::Result<Vec<Conv
     let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
     let ledger = SqliteLedger::open(&options.data, Settings::default(), clock, ids).await?;
     let mut reports = Vec::new();
-    for summary in ledger.conversations(&options.channel, 100).await? {
+    let all = ConversationQuery { channel: options.channel.clone(), archived: false, before: None, limit: 100 };
+    for summary in ledger.list_conversations(&all).await? {
         let conversation = summary.conversation;
         let query = AttachmentQuery { conversation: Some(conversation.clone()), ..AttachmentQuery::default() };
         let mut attachments = ledger.attachments(&query).await?;

@@ -66,10 +66,10 @@ impl DirectoryWorkspace {
         .await
     }
 
-    pub(super) async fn run_in_background(
+    pub(super) async fn run_in_background<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&WorkspaceRoot) -> io::Result<u64> + Send + 'static,
-    ) -> io::Result<u64> {
+        work: impl FnOnce(&WorkspaceRoot) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
         let root = Arc::clone(&self.root);
         tokio::task::spawn_blocking(move || work(&root)).await.map_err(io::Error::other)?
     }

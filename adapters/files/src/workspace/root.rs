@@ -13,7 +13,7 @@ use satchel_ports::{
     FileAccess, FileProfile, FileReader, FileRunner, FileWriter, WorkspaceError, file_runner::MountDirectory,
 };
 
-use super::{usage::QuotaUsage, workspace_error};
+use super::{usage::QuotaUsage, workspace_error, write::lock_usage};
 use crate::{DirectoryOpenError, directory, modes};
 
 /// The root of all workspaces.
@@ -124,6 +124,19 @@ impl WorkspaceRoot {
         // Both are measured again.
         self.usages.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| *name != from && *name != to);
         Ok(true)
+    }
+
+    /// Removes a conversation's directory with all that is in it. Links are removed, not what they lead to.
+    pub(super) fn remove_conversation(&self, directory: &str) -> io::Result<()> {
+        let usage = self.usage(directory);
+        // No file is published meanwhile.
+        let mut usage = lock_usage(&usage);
+        usage.invalidate();
+        match self.directory.remove_dir_all(directory) {
+            Ok(()) => directory::sync(&self.directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The mounts of a conversation that exist and that it alone uses, by the name of its directory.

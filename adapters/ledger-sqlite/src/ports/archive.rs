@@ -1,10 +1,9 @@
 //! The port `Archive`: what is stored, for readers.
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, ChannelName, ConversationId, HistoryMessage, Part, TurnId};
+use satchel_domain::{Attachment, ConversationId, HistoryMessage, Part, TurnId};
 use satchel_ports::ledger::{
-    Archive, AttachmentKey, AttachmentQuery, ConversationSummary, LedgerError, OutboxQuery, TurnQuery, TurnRecord,
-    UndecodableCount,
+    Archive, AttachmentKey, AttachmentQuery, LedgerError, OutboxQuery, TurnQuery, TurnRecord, UndecodableCount,
 };
 
 use crate::{SqliteLedger, database::Database, history, lanes, queries, records, undecodable};
@@ -22,11 +21,6 @@ impl Archive for SqliteLedger {
     async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError> {
         let query = query.clone();
         self.read("reading turns", move |db| records::turns(db, &query)).await
-    }
-
-    async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError> {
-        let channel = channel.clone();
-        self.read("reading the conversations", move |db| records::conversations(db, &channel, limit)).await
     }
 
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError> {

@@ -13,8 +13,8 @@ use satchel_domain::{
 };
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
-    Archive, AttachmentKey, AttachmentQuery, InboundFileState, Leases, Outbox, OutboxQuery, Pairings, Transcription,
-    TurnQuery, Turns,
+    Archive, AttachmentKey, AttachmentQuery, ConversationSearch, Conversations, InboundFileState, Leases, Outbox,
+    OutboxQuery, Pairings, SearchWords, Transcription, TurnQuery, Turns,
 };
 use satchel_wait::wait_until;
 use tempfile::TempDir;
@@ -341,6 +341,23 @@ async fn settings_of_conversations_are_converted() {
     let expected = [("telegram:2", true, None), ("telegram:3", false, Some("kids"))];
     let expected = expected.map(|(chat, voice, agent)| (chat.to_owned(), voice, agent.map(str::to_owned), None, None));
     assert_eq!(rows, expected, "who has set nothing has no row");
+}
+
+/// What an earlier version stored is found, once it is indexed.
+#[tokio::test]
+async fn turns_of_an_earlier_version_are_indexed() {
+    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    let ledger = open(directory.path()).await;
+    let search = async |words: &str| {
+        let (channel, words) = (ChannelName::new("console").unwrap(), SearchWords::parse(words).unwrap());
+        let search = ConversationSearch { channel, words, before: None, limit: 9 };
+        ledger.search_conversations(&search).await.unwrap()
+    };
+    while ledger.index_turns(1).await.unwrap() > 0 {}
+    let honey = search("HONEY").await;
+    assert_eq!((honey.hits.len(), honey.unindexed), (1, 0), "{honey:?}");
+    assert_eq!(honey.hits[0].title, "save this as notes.txt and send it back");
+    assert_eq!(search("secret").await.hits, [], "its turn has not ended");
 }
 
 /// As a Satchel of before leaves it, which was started once more and has refused the database, or was killed in its first

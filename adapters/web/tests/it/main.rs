@@ -5,6 +5,7 @@
 mod api;
 mod commands;
 mod connections;
+mod conversations;
 mod events;
 mod files;
 mod links;

@@ -6,7 +6,7 @@ use satchel_files::DirectoryBlobs;
 use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{Clock, InboundError};
-use satchel_web::{LoginLinks, WebChannel, WebError, WebServer, WebSettings};
+use satchel_web::{LoginLinks, WebChannel, WebError, WebPorts, WebServer, WebSettings};
 use serde_json::json;
 
 use crate::stage::{BEARER, Stage, TOKEN, header, problem, raw, read, settings};
@@ -445,9 +445,15 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     let ledger = Arc::new(ledger.unwrap());
     let blobs = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
     let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);
-    let server =
-        WebServer::bind(settings, channel, Arc::new(Closed), ledger, clock, blobs, Arc::new(LocalBus::new())).await?;
-    Ok(server.address())
+    let ports = WebPorts {
+        inbound: Arc::new(Closed),
+        conversations: Arc::clone(&ledger) as _,
+        archive: ledger,
+        clock,
+        blobs,
+        bus: Arc::new(LocalBus::new()),
+    };
+    Ok(WebServer::bind(settings, channel, ports).await?.address())
 }
 
 #[tokio::test]

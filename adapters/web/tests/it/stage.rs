@@ -33,7 +33,7 @@ use satchel_ports::{
     Leases, Outbox, Turns,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
 };
-use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
+use satchel_web::{WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tempfile::TempDir;
@@ -171,17 +171,15 @@ impl Stage {
         let door = Arc::new(door);
         let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs)).unwrap());
         let links = WebLinks::new(&settings, &channel, Arc::clone(&clock)).unwrap();
-        let inbound = Arc::clone(&door) as Arc<dyn Inbound>;
-        let server = WebServer::bind(
-            settings,
-            Arc::clone(&channel),
-            inbound,
-            Arc::clone(&ledger) as _,
-            Arc::clone(&clock),
-            Arc::clone(&blobs),
-            Arc::clone(&bus),
-        );
-        let server = server.await.unwrap();
+        let ports = WebPorts {
+            inbound: Arc::clone(&door) as _,
+            conversations: Arc::clone(&ledger) as _,
+            archive: Arc::clone(&ledger) as _,
+            clock: Arc::clone(&clock),
+            blobs: Arc::clone(&blobs),
+            bus: Arc::clone(&bus),
+        };
+        let server = WebServer::bind(settings, Arc::clone(&channel), ports).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
         let served = Some(tokio::spawn(server.serve(stop.clone())));
         let visitor = client().no_proxy().timeout(PATIENCE).build().unwrap();

@@ -16,7 +16,10 @@ use std::{
 use anyhow::Context;
 use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
-use satchel_intake::commands::{CommandFeatures, command_menu};
+use satchel_intake::{
+    commands::{CommandFeatures, command_menu},
+    forget::ConversationsWithFiles,
+};
 use satchel_local::LocalBus;
 use satchel_metrics::{
     MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
@@ -25,7 +28,7 @@ use satchel_metrics::{
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
 use satchel_routing::tables;
 use satchel_runtime::{retention::RetentionTask, schedules::Scheduler};
-use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
+use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings, load_or_create_token};
 use tokio::{
     net::TcpListener,
     process::Command,
@@ -242,9 +245,7 @@ async fn start_services(
         Ok(())
     });
     if let Some((settings, channel)) = page {
-        let (archive, clock, blobs) =
-            (Arc::clone(&stores.ledger.archive), Arc::clone(&stores.clock), Arc::clone(&stores.blobs));
-        let server = WebServer::bind(settings, channel, inbound, archive, clock, blobs, bus).await;
+        let server = WebServer::bind(settings, channel, web_ports(stores, inbound, bus)).await;
         let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
@@ -256,6 +257,24 @@ async fn start_services(
         Ok(())
     });
     Ok(address)
+}
+
+/// What the page works on. A conversation that is deleted there goes with its workspace and its files.
+fn web_ports(stores: &Stores, inbound: Arc<dyn Inbound>, bus: Arc<dyn EventBus>) -> WebPorts {
+    let conversations = ConversationsWithFiles {
+        conversations: Arc::clone(&stores.ledger.conversations),
+        storage: Arc::clone(&stores.ledger.storage),
+        workspace: Arc::clone(&stores.metered_workspace) as _,
+        blobs: Arc::clone(&stores.blobs),
+    };
+    WebPorts {
+        inbound,
+        conversations: Arc::new(conversations),
+        archive: Arc::clone(&stores.ledger.archive),
+        clock: Arc::clone(&stores.clock),
+        blobs: Arc::clone(&stores.blobs),
+        bus,
+    }
 }
 
 fn web_settings(

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, HistoryMessage, OutgoingResponse, Part, PartId,
-    PartState, RefusedFile, Sha256, Timestamp, TurnId, part::UndeliveredPart,
+    PartState, RefusedFile, Sha256, TurnId, part::UndeliveredPart,
 };
 
 use super::{InboundFileState, LedgerError, QueuedMessage};
@@ -24,9 +24,6 @@ pub trait Archive: Send + Sync {
 
     /// Returns turns, oldest first, without those whose messages were all injected into another.
     async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError>;
-
-    /// Returns the conversations of a channel, the last used first.
-    async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError>;
 
     /// Returns the last `limit` messages of the history since its last reset, oldest first.
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError>;
@@ -88,17 +85,6 @@ impl TurnRecord {
         };
         self.parts.iter().filter_map(routing_error).collect()
     }
-}
-
-/// An entry of a list of conversations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConversationSummary {
-    /// The conversation.
-    pub conversation: ConversationId,
-    /// The beginning of its first text, as it was sent; empty if it has only files.
-    pub title: String,
-    /// When its latest message was stored.
-    pub last_at: Timestamp,
 }
 
 /// A query for turns of a conversation.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{LedgerFixture, completed_turn, message, receive, text_parts};
 
-fn change(path: &str, outcome: ChangeOutcome) -> FileChange {
+pub(crate) fn change(path: &str, outcome: ChangeOutcome) -> FileChange {
     let path = Some(path.parse().unwrap());
     let started = FileChange::started(Sender::new("7", "Ada"), "file_write", FileAction::Write, path);
     FileChange { bytes: Some(12), outcome, ..started }

@@ -10,6 +10,7 @@ macro_rules! ledger_contract {
         $crate::outbox_contract!($fixture);
         $crate::pairings_contract!($fixture);
         $crate::archive_contract!($fixture);
+        $crate::conversations_contract!($fixture);
         $crate::storage_contract!($fixture);
         $crate::ledger_contract! { @each $fixture;
             cross_port::commits_are_seen_through_every_port
@@ -178,8 +179,26 @@ macro_rules! archive_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             turns::turn_record_is_complete
-            turns::turns_and_conversations_are_paged
+            turns::turns_are_paged
             files::foreign_file_is_unknown
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Conversations`.
+#[macro_export]
+macro_rules! conversations_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            conversations::conversations_are_listed_by_last_use
+            conversations::conversations_are_named_pinned_and_archived
+            conversations::words_are_found_where_they_were_said
+            conversations::files_are_found_until_they_are_forgotten
+            conversations::turns_are_indexed_step_by_step
+            conversations::forgotten_conversation_leaves_only_keys
+            conversations::busy_conversation_is_not_forgotten
+            conversations::forgotten_conversation_frees_quota
+            conversations::renamed_conversation_keeps_its_listing
         }
     };
 }
@@ -215,6 +234,7 @@ mod tests {
         for (module, source) in [
             ("audit", include_str!("audit.rs")),
             ("claimed_turns", include_str!("claimed_turns.rs")),
+            ("conversations", include_str!("conversations.rs")),
             ("cross_port", include_str!("cross_port.rs")),
             ("files", include_str!("files.rs")),
             ("inbox", include_str!("inbox.rs")),

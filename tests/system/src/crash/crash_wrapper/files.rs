@@ -97,6 +97,10 @@ impl Workspace for CrashWrapper<DirectoryWorkspace> {
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
         between!(self, "workspace.hand_over", self.inner.rename_conversation(from, to))
     }
+
+    async fn remove_conversation(&self, conversation: &ConversationId) -> std::io::Result<()> {
+        between!(self, "workspace.remove_conversation", self.inner.remove_conversation(conversation))
+    }
 }
 
 #[async_trait]

@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 29] = [
+const EXEMPT_VERBS: [(&str, &str); 34] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -58,7 +58,12 @@ const EXEMPT_VERBS: [(&str, &str); 29] = [
     ("files.store", "no attachment of the scenario is downloaded, and what is stored is gone with its process"),
     ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
     ("ledger.audit", "only operators ask"),
-    ("ledger.conversations", "only the page asks"),
+    ("ledger.change_listing", "only the page does it"),
+    ("ledger.forget_conversation", "only the page does it"),
+    ("ledger.index_turns", "only maintenance and searches do it, not a turn"),
+    ("ledger.list_conversations", "only the page asks"),
+    ("ledger.list_forgotten_workspaces", "only maintenance asks, not a turn"),
+    ("ledger.search_conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.history", "a turn brings its history; only others ask"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),

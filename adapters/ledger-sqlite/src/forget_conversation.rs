@@ -1,0 +1,102 @@
+//! Forgets a conversation: of all that was said only the keys of its messages stay, and the count of its files.
+
+use satchel_domain::{ConversationId, Sha256};
+use satchel_ports::ledger::{ForgetConversationOutcome, PersonKey};
+
+use crate::{
+    conversation_settings,
+    database::{Database, Query},
+    error::{Error, Result},
+    lanes::{self, LaneId},
+    listings, rows,
+    usage::{self, Account},
+    workspace_usage,
+};
+
+/// What is removed, in an order in which no row refers to one that is gone.
+const REMOVALS: [&str; 6] = [
+    "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = ?1)",
+    "DELETE FROM parts WHERE lane = ?1",
+    "DELETE FROM history WHERE lane = ?1",
+    "DELETE FROM journal WHERE turn IN (SELECT id FROM turns WHERE lane = ?1)",
+    "DELETE FROM inbox_files WHERE message IN \
+         (SELECT inbox.sequence FROM turns JOIN inbox ON inbox.turn = turns.id WHERE turns.lane = ?1)",
+    "DELETE FROM attachments WHERE lane = ?1",
+];
+
+/// What stays, without a word: a repeated message must find its key, and the audit log names turns.
+const REMAINS: [&str; 4] = [
+    "UPDATE inbox SET message = '{}', steered_into = NULL, consumed_by = turn \
+         WHERE turn IN (SELECT id FROM turns WHERE lane = ?1)",
+    "UPDATE turns SET state = 'merged', merged_into = NULL, album = NULL, ending = NULL, response = NULL WHERE lane = ?1",
+    "UPDATE lanes SET history_after = 0 WHERE id = ?1",
+    "INSERT INTO conversation_listings (lane, forgotten_through) SELECT lane, MAX(sequence) FROM turns WHERE lane = ?1",
+];
+
+/// Forgets a conversation, unless something is under way in it.
+pub(crate) fn forget_conversation(db: &Database, conversation: &ConversationId) -> Result<ForgetConversationOutcome> {
+    let Some(lane) = lanes::find_id(db, conversation)? else { return Ok(ForgetConversationOutcome::NotFound) };
+    if !listings::is_listed(db, lane)? {
+        return Ok(ForgetConversationOutcome::NotFound);
+    }
+    if is_busy(db, lane)? {
+        return Ok(ForgetConversationOutcome::Busy);
+    }
+    let blobs = read_blobs(db, lane)?;
+    release_quota(db, conversation, lane)?;
+    workspace_usage::release_person(db, conversation)?;
+    for statement in REMOVALS {
+        db.run(statement, [lane])?;
+    }
+    conversation_settings::remove(db, lane)?;
+    listings::remove(db, lane)?;
+    for statement in REMAINS {
+        db.run(statement, [lane])?;
+    }
+    Ok(ForgetConversationOutcome::Forgotten(blobs))
+}
+
+fn is_busy(db: &Database, lane: LaneId) -> Result<bool> {
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued') \
+             OR EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0)",
+        [lane],
+    )
+}
+
+/// Reads the addresses of all bytes that the conversation refers to.
+fn read_blobs(db: &Database, lane: LaneId) -> Result<Vec<Sha256>> {
+    let addresses: Vec<([u8; 32],)> = db.all(
+        "SELECT sha256 FROM attachments WHERE lane = ?1 AND forgotten_at IS NULL \
+         UNION SELECT voice_sha256 FROM parts WHERE lane = ?1 AND voice_sha256 IS NOT NULL",
+        [lane],
+    )?;
+    Ok(addresses.into_iter().map(|(address,)| Sha256(address)).collect())
+}
+
+/// Counts the files no longer, for the conversation and for everybody who brought some.
+fn release_quota(db: &Database, conversation: &ConversationId, lane: LaneId) -> Result<()> {
+    let sums: Vec<(Option<String>, i64, i64)> = db.all(
+        "SELECT person, COUNT(*), SUM(bytes) FROM attachments WHERE lane = ?1 AND forgotten_at IS NULL GROUP BY person",
+        [lane],
+    )?;
+    for (person, files, bytes) in sums {
+        let person: Option<PersonKey> =
+            person.map(|person| person.parse().map_err(|_| Error::Row { what: "person" })).transpose()?;
+        let account = Account { conversation: conversation.clone(), person, is_owner: false };
+        usage::change(db, &account, -files, -bytes)?;
+    }
+    Ok(())
+}
+
+/// Finds the forgotten conversations whose workspaces still count.
+pub(crate) fn list_workspaces(db: &Database) -> Result<Vec<ConversationId>> {
+    let rows: Vec<(String,)> = db.all(
+        "SELECT conversation FROM conversation_listings JOIN lanes ON lanes.id = lane \
+         JOIN usage ON scope = 'conversation' AND usage.name = conversation \
+         WHERE workspace_bytes > 0 \
+         AND forgotten_through >= (SELECT MAX(sequence) FROM turns WHERE turns.lane = lanes.id)",
+        [],
+    )?;
+    rows.iter().map(|(conversation,)| rows::conversation(conversation)).collect()
+}

@@ -1,0 +1,288 @@
+//! Promises about conversations as people see them: listed, named, searched, forgotten.
+
+use satchel_domain::{ConversationId, InboundMessage, OutgoingResponse, Sender, TurnId};
+use satchel_ports::{
+    AuditQuery, ChangeOutcome,
+    ledger::{
+        AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
+        ConversationSettings, ForgetConversationOutcome, ForgetRequest, Ledger, ListingChange, RenameOutcome,
+        SearchHit, SearchWords, Transcription, TurnQuery, UsageQuery, UsageScope,
+    },
+};
+
+use super::{
+    LedgerFixture, audit, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
+    text_parts, with_files,
+};
+
+/// A message of a conversation.
+fn message_in(name: &str, key: &str, text: &str) -> InboundMessage {
+    InboundMessage { conversation: conversation(name), ..message(key, text) }
+}
+
+/// Receives a message and completes its turn with a reply.
+async fn exchange(ledger: &Ledger, message: &InboundMessage, reply: &str) -> TurnId {
+    let (lease, turn) = receive(ledger, message).await;
+    let completed =
+        CompletedTurn { response: OutgoingResponse::from_text(reply), ..completed_turn(turn, text_parts(&[reply])) };
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    settle(ledger, &lease, &sent_settlement(&part, &format!("of-{turn}"))).await;
+    turn
+}
+
+fn web_query() -> ConversationQuery {
+    let channel = conversation("web:a").channel().clone();
+    ConversationQuery { channel, archived: false, before: None, limit: 9 }
+}
+
+async fn list(ledger: &Ledger, query: &ConversationQuery) -> Vec<String> {
+    let listed = ledger.conversations.list_conversations(query).await.unwrap();
+    listed.into_iter().map(|summary| summary.conversation.to_string()).collect()
+}
+
+/// Searches the conversations of the web, and returns what was found in words: `conversation: before [word] behind`.
+async fn search(ledger: &Ledger, words: &str) -> Vec<String> {
+    let results = ledger.conversations.search_conversations(&search_for(words)).await.unwrap();
+    assert_eq!(results.unindexed, 0);
+    let excerpt = |hit: &SearchHit| {
+        let marked = |matched, text: &str| if matched { format!("[{text}]") } else { text.to_owned() };
+        hit.excerpt.iter().map(|piece| marked(piece.matched, &piece.text)).collect::<String>()
+    };
+    results.hits.iter().map(|hit| format!("{}: {}", hit.conversation, excerpt(hit))).collect()
+}
+
+fn search_for(words: &str) -> ConversationSearch {
+    let channel = conversation("web:a").channel().clone();
+    ConversationSearch { channel, words: SearchWords::parse(words).unwrap(), before: None, limit: 9 }
+}
+
+/// Catches: a list out of order, one that repeats or leaves out conversations between its pages, and another channel's.
+pub async fn conversations_are_listed_by_last_use(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    for (key, name) in ["web:a", "web:b", "web:c", "console:main", "web:d", "web:a"].into_iter().enumerate() {
+        ledger
+            .inbox
+            .receive(&message_in(name, &format!("{name}-{key}"), &format!("words {key}")), ClaimMode::Never)
+            .await
+            .unwrap();
+    }
+    assert_eq!(list(&ledger, &web_query()).await, ["web:a", "web:d", "web:c", "web:b"]);
+    let first = ledger.conversations.list_conversations(&ConversationQuery { limit: 2, ..web_query() }).await.unwrap();
+    assert_eq!(first.iter().map(|summary| summary.title.as_str()).collect::<Vec<_>>(), ["words 0", "words 4"]);
+    assert!(first[0].last_at >= first[1].last_at && !first[0].pinned && !first[0].archived && first[0].name.is_none());
+    let rest = ConversationQuery { before: Some(first[1].last_turn), ..web_query() };
+    assert_eq!(list(&ledger, &rest).await, ["web:c", "web:b"]);
+}
+
+/// Catches: a name, a pin or an archive that is lost at a restart, that holds for others, or that hides new messages.
+pub async fn conversations_are_named_pinned_and_archived(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    for name in ["web:a", "web:b", "web:c"] {
+        ledger.inbox.receive(&message_in(name, name, "hello"), ClaimMode::Never).await.unwrap();
+    }
+    let change = async |ledger: &Ledger, name: &str, changes: &[ListingChange]| {
+        ledger.conversations.change_listing(&conversation(name), changes).await.unwrap()
+    };
+    assert!(change(&ledger, "web:a", &[ListingChange::Name(Some("Holiday".into())), ListingChange::Pin]).await);
+    assert!(change(&ledger, "web:b", &[ListingChange::Archive]).await);
+    assert!(!change(&ledger, "web:never", &[ListingChange::Pin]).await, "there is none");
+    drop(ledger);
+
+    let ledger = fixture.open().await;
+    assert_eq!(list(&ledger, &web_query()).await, ["web:a", "web:c"]);
+    let archived = ConversationQuery { archived: true, ..web_query() };
+    assert_eq!(list(&ledger, &archived).await, ["web:b"]);
+    let listed = ledger.conversations.list_conversations(&web_query()).await.unwrap();
+    assert_eq!((listed[0].name.as_deref(), listed[0].pinned, listed[1].name.as_deref()), (Some("Holiday"), true, None));
+    let pages = ConversationQuery { before: Some(listed[1].last_turn), ..web_query() };
+    assert_eq!(list(&ledger, &pages).await, [""; 0], "what is pinned is on the first page alone");
+
+    ledger.inbox.receive(&message_in("web:b", "b-2", "still there?"), ClaimMode::Never).await.unwrap();
+    assert_eq!(list(&ledger, &web_query()).await, ["web:a", "web:b", "web:c"], "its next message brings it back");
+    assert!(change(&ledger, "web:a", &[ListingChange::Archive]).await);
+    assert_eq!(list(&ledger, &archived).await, ["web:a"]);
+    assert!(change(&ledger, "web:a", &[ListingChange::Unarchive]).await);
+    assert_eq!(list(&ledger, &web_query()).await, ["web:b", "web:c", "web:a"], "it was pinned no more");
+    assert!(change(&ledger, "web:a", &[ListingChange::Pin, ListingChange::Unpin, ListingChange::Name(None)]).await);
+    let listed = ledger.conversations.list_conversations(&web_query()).await.unwrap();
+    assert_eq!((listed[2].name.as_deref(), listed[2].pinned), (None, false));
+}
+
+/// Catches: words that aren't found where they were said, another channel's words, and signs that are taken as operators.
+pub async fn words_are_found_where_they_were_said(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    exchange(&ledger, &message_in("web:a", "1", "Where is the Müller contract?"), "In the blue folder.").await;
+    exchange(&ledger, &message_in("web:b", "2", "contract for the flat"), "Signed in May.").await;
+    exchange(&ledger, &message_in("console:main", "3", "contract on the console"), "No.").await;
+    assert_eq!(
+        search(&ledger, "contract").await,
+        [
+            "web:b: [contract] for the flat\nSigned in May.",
+            "web:a: Where is the Müller [contract]?\nIn the blue folder."
+        ]
+    );
+    assert_eq!(search(&ledger, "MULLER").await.len(), 1, "upper case and accents make no difference");
+    assert_eq!(search(&ledger, "fold contr").await, ["web:a: Where is the Müller [contract]?\nIn the blue [folder]."]);
+    assert_eq!(search(&ledger, "contract signed folder").await, [""; 0], "all words must be there");
+    for operator in
+        ["contract AND", "contract NOT flat", "text:contract", "\"contract", "NEAR(contract", "(contract)", "-contract"]
+    {
+        ledger.conversations.search_conversations(&search_for(operator)).await.unwrap();
+    }
+    assert_eq!(search(&ledger, "contract OR nothing").await, [""; 0], "no word is an operator");
+    assert_eq!(search(&ledger, "cweb").await, [""; 0], "the channel is not one of the words");
+
+    let older =
+        ledger.conversations.search_conversations(&ConversationSearch { limit: 1, ..search_for("contract") }).await;
+    let newest = older.unwrap().hits.remove(0);
+    let older = ConversationSearch { before: newest.turn, ..search_for("contract") };
+    let older = ledger.conversations.search_conversations(&older).await.unwrap().hits;
+    assert_eq!(older.iter().map(|hit| hit.conversation.to_string()).collect::<Vec<_>>(), ["web:a"]);
+    assert_eq!((older[0].title.as_str(), older[0].name.as_deref()), ("Where is the Müller contract?", None));
+
+    let named = ListingChange::Name(Some("Contract papers".into()));
+    ledger.conversations.change_listing(&conversation("web:a"), &[named]).await.unwrap();
+    assert_eq!(search(&ledger, "papers").await, ["web:a: Contract [papers]"]);
+    assert_eq!(search(&ledger, "contract").await[0], "web:a: [Contract] papers", "a name comes first");
+    ledger.conversations.change_listing(&conversation("web:a"), &[ListingChange::Name(None)]).await.unwrap();
+    assert_eq!(search(&ledger, "papers").await, [""; 0]);
+}
+
+/// Catches: files, voice notes and injected messages that aren't found, and what is forgotten but found.
+pub async fn files_are_found_until_they_are_forgotten(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let brings = with_files(message_in("web:a", "1", "look"), &["beach_2024.jpg", "note.ogg"]);
+    let (lease, turn) = receive(&ledger, &brings).await;
+    let late = message_in("web:a", "2", "and hurry");
+    ledger.inbox.receive(&late, ClaimMode::Never).await.unwrap();
+    let behind = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0);
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let beach = ledger.turns.store_file(&lease, queued.id, 0, &new_file("beach_2024.jpg")).await.unwrap();
+    let note = ledger.turns.store_file(&lease, queued.id, 1, &new_file("note.ogg")).await.unwrap();
+    ledger.turns.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
+    assert_eq!(search(&ledger, "look").await, [""; 0], "a turn is indexed when it is complete");
+    let completed = CompletedTurn { steered: vec![behind.id], ..completed_turn(turn, vec![file_part(&beach)]) };
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
+    assert_eq!(search(&ledger, "beach jpg").await, ["web:a: [beach]_2024.[jpg]\nnote.ogg"]);
+    assert_eq!(search(&ledger, "bread").await.len(), 1);
+    assert_eq!(search(&ledger, "hurry").await.len(), 1, "an injected message was answered there");
+
+    for (number, gone) in [(beach.number.get(), "beach"), (note.number.get(), "bread")] {
+        let request = ForgetRequest { conversation: lease.conversation.clone(), number, restricted_to: None };
+        ledger.storage.forget_file(&request).await.unwrap();
+        assert_eq!(search(&ledger, gone).await, [""; 0]);
+    }
+    assert_eq!(search(&ledger, "look").await.len(), 1, "the rest is still found");
+}
+
+/// Catches: turns of an older database that are never indexed, or that keep a search waiting.
+pub async fn turns_are_indexed_step_by_step(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    for key in 0..5 {
+        exchange(&ledger, &message_in("web:a", &key.to_string(), "the same words"), "yes").await;
+    }
+    assert_eq!(ledger.conversations.index_turns(2).await.unwrap(), 3);
+    assert_eq!(ledger.conversations.index_turns(2).await.unwrap(), 1);
+    assert_eq!(ledger.conversations.index_turns(2).await.unwrap(), 0);
+    assert_eq!(search(&ledger, "same").await.len(), 5, "each is found once");
+}
+
+/// Catches: words, files or settings that outlive their conversation, and a message that is answered again.
+pub async fn forgotten_conversation_leaves_only_keys(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let brings = with_files(message_in("web:a", "1", "the secret plan"), &["secret.pdf"]);
+    let (lease, turn) = receive(&ledger, &brings).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let file = ledger.turns.store_file(&lease, queued.id, 0, &new_file("secret.pdf")).await.unwrap();
+    let completed = CompletedTurn {
+        setting: Some(ConversationSetting::Persona(Some("a spy".into()))),
+        changes: vec![audit::change("secret.txt", ChangeOutcome::Done)],
+        ..completed_turn(turn, vec![file_part(&file)])
+    };
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
+    exchange(&ledger, &message_in("web:a", "2", "more of the plan"), "secret").await;
+    exchange(&ledger, &message_in("web:b", "3", "another plan"), "kept").await;
+    let named = [ListingChange::Name(Some("Secret".into())), ListingChange::Pin];
+    ledger.conversations.change_listing(&lease.conversation, &named).await.unwrap();
+    assert_eq!(search(&ledger, "plan").await.len(), 3);
+
+    let forgotten = ledger.conversations.forget_conversation(&lease.conversation).await.unwrap();
+    assert_eq!(forgotten, ForgetConversationOutcome::Forgotten(vec![file.sha256]));
+    drop(ledger);
+    let ledger = fixture.open().await;
+    assert_eq!(list(&ledger, &web_query()).await, ["web:b"]);
+    assert_eq!(search(&ledger, "plan").await, ["web:b: another [plan]\nkept"]);
+    assert_eq!(search(&ledger, "secret").await, [""; 0]);
+    let turns = TurnQuery { conversation: lease.conversation.clone(), before: None, limit: 9 };
+    assert_eq!(ledger.archive.turns(&turns).await.unwrap(), []);
+    assert_eq!(ledger.archive.turn(turn).await.unwrap(), None);
+    assert_eq!(ledger.archive.history(&lease.conversation, 9).await.unwrap(), []);
+    let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
+    assert_eq!(ledger.archive.attachments(&here).await.unwrap(), []);
+    assert_eq!(ledger.storage.find_unreferenced(&[file.sha256]).await.unwrap(), [file.sha256]);
+    let scope = UsageScope::Conversation(lease.conversation.clone());
+    let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
+    assert!(usages.iter().all(|usage| (usage.files, usage.bytes) == (0, 0)), "{usages:?}");
+    let again = ledger.conversations.forget_conversation(&lease.conversation).await.unwrap();
+    assert_eq!(again, ForgetConversationOutcome::NotFound);
+    assert_eq!(ledger.storage.audit(&AuditQuery::default()).await.unwrap().len(), 1, "operators know of the change");
+
+    let repeated = ledger.inbox.receive(&brings, ClaimMode::IfFree).await.unwrap();
+    assert!(repeated.duplicate && repeated.claimed.is_none(), "{repeated:?}");
+    let (lease, turn) = receive(&ledger, &message_in("web:a", "4", "a new beginning")).await;
+    let fresh = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!((fresh.history.len(), &fresh.settings), (0, &ConversationSettings::default()));
+    let numbered = ledger.turns.register_files(turn, &[new_file("new.pdf")]).await.unwrap();
+    assert_eq!(numbered[0].number.get(), 2, "its number is nobody else's");
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert_eq!(ledger.archive.history(&lease.conversation, 9).await.unwrap().len(), 2);
+    let listed = ledger.conversations.list_conversations(&web_query()).await.unwrap();
+    assert_eq!((listed[0].title.as_str(), &listed[0].name, listed[0].pinned), ("a new beginning", &None, false));
+}
+
+/// Catches: a conversation that is forgotten under the hands of a turn or of a delivery.
+pub async fn busy_conversation_is_not_forgotten(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message_in("web:a", "1", "hello")).await;
+    let forget = async || ledger.conversations.forget_conversation(&lease.conversation).await.unwrap();
+    assert_eq!(forget().await, ForgetConversationOutcome::Busy, "its turn runs");
+    let part = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
+    assert_eq!(forget().await, ForgetConversationOutcome::Busy, "the reply is being sent");
+    settle(&ledger, &lease, &sent_settlement(&part.expect("it is begun"), "5")).await;
+    ledger.inbox.receive(&message_in("web:a", "2", "another"), ClaimMode::Never).await.unwrap();
+    assert_eq!(forget().await, ForgetConversationOutcome::Busy, "a message waits");
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap().id;
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert_eq!(forget().await, ForgetConversationOutcome::Forgotten(Vec::new()));
+}
+
+/// Catches: files of a forgotten conversation that still count for the person who brought them.
+pub async fn forgotten_conversation_frees_quota(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    for name in ["web:a", "web:b"] {
+        let sent = InboundMessage { sender: Sender::new("7", "Ada"), ..message_in(name, name, "hello") };
+        let (lease, turn) = receive(&ledger, &sent).await;
+        ledger.turns.register_files(turn, &[new_file("a.txt"), new_file("b.txt")]).await.unwrap();
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    }
+    ledger.conversations.forget_conversation(&conversation("web:a")).await.unwrap();
+    let person = UsageScope::Person("web:7".parse().unwrap());
+    let usage = ledger.storage.usages(&UsageQuery::Scopes(vec![person])).await.unwrap();
+    assert_eq!((usage[0].files, usage[0].bytes), (2, 6), "those of the other conversation");
+}
+
+/// Catches: a name that stays behind when its conversation is renamed.
+pub async fn renamed_conversation_keeps_its_listing(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    exchange(&ledger, &message_in("web:a", "1", "hello"), "reply").await;
+    let named = [ListingChange::Name(Some("Holiday".into()))];
+    ledger.conversations.change_listing(&conversation("web:a"), &named).await.unwrap();
+    let to: ConversationId = conversation("web:z");
+    let renamed = ledger.inbox.rename_conversation(&conversation("web:a"), &to).await.unwrap();
+    assert_eq!(renamed, RenameOutcome::Renamed);
+    assert_eq!(search(&ledger, "holiday").await, ["web:z: [Holiday]"]);
+    assert_eq!(search(&ledger, "hello").await, ["web:z: [hello]\nreply"]);
+}
