@@ -22,9 +22,9 @@ macro_rules! title {
 }
 pub(crate) use title;
 
-/// Selects entries from the conversations of the channel `?1`; one whose turns are all forgotten is none.
+/// Selects entries from some lanes; a conversation whose turns are all forgotten is none.
 macro_rules! select_listed {
-    ($condition:literal) => {
+    ($lanes:literal; $condition:literal) => {
         concat!(
             "WITH used AS MATERIALIZED ( \
                  SELECT id AS lane, conversation, name, COALESCE(pinned, 0) AS pinned, \
@@ -32,8 +32,9 @@ macro_rules! select_listed {
                      COALESCE(forgotten_through, 0) AS forgotten_through, \
                      (SELECT MAX(sequence) FROM turns WHERE turns.lane = lanes.id) AS last \
                  FROM lanes LEFT JOIN conversation_listings AS listing ON listing.lane = lanes.id \
-                 WHERE channel = ?1), \
-             listed AS MATERIALIZED (SELECT * FROM used WHERE last > forgotten_through AND ",
+                 WHERE ",
+            $lanes,
+            "), listed AS MATERIALIZED (SELECT * FROM used WHERE last > forgotten_through AND ",
             $condition,
             ") SELECT conversation, name, ",
             title!(),
@@ -89,10 +90,11 @@ pub(crate) fn list(db: &Database, query: &ConversationQuery) -> Result<Vec<Conve
     let ConversationQuery { channel, archived, before, limit } = query;
     let mut rows: Vec<SummaryRow> = Vec::new();
     if before.is_none() && !archived {
-        rows = db.all(select_listed!("pinned = 1"), [channel.as_str()])?;
+        rows = db.all(select_listed!("channel = ?1"; "pinned = 1"), [channel.as_str()])?;
     }
     let others: Vec<SummaryRow> = db.all(
         select_listed!(
+            "channel = ?1";
             "pinned = 0 AND (last <= archived_through) = ?2 \
              AND (?3 IS NULL OR last < (SELECT sequence FROM turns WHERE id = ?3)) ORDER BY last DESC LIMIT ?4 + 0"
         ),
@@ -100,6 +102,12 @@ pub(crate) fn list(db: &Database, query: &ConversationQuery) -> Result<Vec<Conve
     )?;
     rows.extend(others);
     rows.into_iter().map(SummaryRow::into_summary).collect()
+}
+
+/// Reads the entry of a conversation.
+pub(crate) fn find(db: &Database, conversation: &ConversationId) -> Result<Option<ConversationSummary>> {
+    let row: Option<SummaryRow> = db.find(select_listed!("conversation = ?1"; "TRUE"), [conversation.to_string()])?;
+    row.map(SummaryRow::into_summary).transpose()
 }
 
 /// Changes how a conversation is listed; returns whether there is such a one.

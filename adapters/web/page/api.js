@@ -60,14 +60,34 @@ async function call(method, path, body) {
 export const session = () => call("GET", "/api/session");
 export const login = (token) => call("POST", "/api/login", { token });
 export const loginByLink = (link) => call("POST", "/api/login", { link });
-export const conversations = async () => (await call("GET", "/api/conversations")).conversations;
+
+// The conversations, or the archived ones; `before` is the last turn of the last one that is known.
+export function conversations({ archived = false, before } = {}) {
+  const parameters = new URLSearchParams({ limit: "60" });
+  if (archived) parameters.set("archived", "true");
+  if (before) parameters.set("before", before);
+  return call("GET", `/api/conversations?${parameters}`);
+}
+
+export function search(words, before) {
+  const parameters = new URLSearchParams({ q: words });
+  if (before) parameters.set("before", before);
+  return call("GET", `/api/search?${parameters}`);
+}
 
 export const commands = async () => (await call("GET", "/api/commands")).commands;
 
 const conversationPath = (conversation) => `/api/conversations/${encodeURIComponent(conversation)}`;
 
-export const olderTurns = (conversation, before) =>
-  call("GET", `${conversationPath(conversation)}/turns?before=${encodeURIComponent(before)}&limit=30`);
+export const conversation = (conversation) => call("GET", conversationPath(conversation));
+
+// `change`: any of name, pinned, archived.
+export const changeConversation = (conversation, change) => call("PATCH", conversationPath(conversation), change);
+
+export const forgetConversation = (conversation) => call("DELETE", conversationPath(conversation));
+
+export const olderTurns = (conversation, before, limit = 30) =>
+  call("GET", `${conversationPath(conversation)}/turns?before=${encodeURIComponent(before)}&limit=${limit}`);
 
 export const send = (conversation, { key, text, uploads }) =>
   call("POST", `${conversationPath(conversation)}/messages`, { key, text, uploads, edit_of: null });

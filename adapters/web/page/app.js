@@ -21,10 +21,12 @@ const connection = byId("connection");
 let conversation = null;
 let events = null;
 let loaded = false;
+// The turn that is to be shown once it is there.
+let target = null;
 let running = null;
 let connectionTimer = 0;
 
-const conversations = createConversations({ open });
+const conversations = createConversations({ open, announce });
 const outbox = createOutbox({
   changed: showWhetherEmpty,
   sent: conversations.refreshSoon,
@@ -66,9 +68,9 @@ async function stop() {
   }
 }
 
-async function loadOlder(before) {
+async function loadOlder(before, limit) {
   try {
-    const page = await api.olderTurns(conversation, before);
+    const page = await api.olderTurns(conversation, before, limit);
     outbox.settled(page.turns);
     return page;
   } catch (problem) {
@@ -77,14 +79,19 @@ async function loadOlder(before) {
   }
 }
 
-function open(id) {
-  if (id === conversation) return;
+// Opens a conversation, at one of its turns if that is named.
+function open(id, turn = null) {
+  target = turn;
+  if (id === conversation) {
+    if (loaded) showTarget();
+    return;
+  }
   events?.end();
   conversation = id;
   loaded = false;
   running = null;
   remember(id);
-  if (addressed() !== id) history.pushState(null, "", `#/${id}`);
+  if (addressed()?.id !== id) history.pushState(null, "", `#/${id}`);
   timeline.clear();
   composer.open(id);
   composer.setRunning(false);
@@ -103,6 +110,7 @@ function listen() {
       timeline.snapshot(snapshot);
       outbox.settled(snapshot.turns, askedAt);
       showWhetherEmpty();
+      showTarget();
     },
     turn(turn) {
       timeline.turn(turn);
@@ -117,6 +125,14 @@ function listen() {
     connection: showConnection,
     lockedOut: unlock,
   });
+}
+
+// Goes to the turn that the address names.
+async function showTarget() {
+  if (target === null) return;
+  const wanted = target;
+  target = null;
+  if (!(await timeline.reveal(wanted))) announce("This message is not here any more.");
 }
 
 function showConnection(state) {
@@ -171,15 +187,17 @@ function remember(id) {
   }
 }
 
-// The conversation that the address names, as in `#/holiday`.
+// The conversation that the address names, and its turn, as in `#/holiday` and `#/holiday/01a2…`.
 function addressed() {
-  return location.hash.match(/^#\/([A-Za-z0-9_-]{1,64})$/)?.[1] ?? null;
+  const [, id, turn] = location.hash.match(/^#\/([A-Za-z0-9_-]{1,64})(?:\/([0-9a-f-]{36}))?$/) ?? [];
+  return id ? { id, turn: turn ?? null } : null;
 }
 
 function remembered() {
   if (addressed()) return addressed();
   try {
-    return localStorage.getItem(LAST);
+    const id = localStorage.getItem(LAST);
+    return id && { id, turn: null };
   } catch {
     return null;
   }
@@ -258,9 +276,9 @@ async function begin() {
   showEmpty(session, composer.suggest);
   await conversations.refresh();
   if (conversation === null) {
-    const id = remembered() ?? conversations.latest ?? api.newId();
-    history.replaceState(null, "", `#/${id}`);
-    open(id);
+    const { id, turn } = remembered() ?? { id: conversations.latest ?? api.newId(), turn: null };
+    if (!addressed()) history.replaceState(null, "", `#/${id}`);
+    open(id, turn);
   }
 }
 
@@ -273,7 +291,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     if (!conversations.close()) stop();
   } else if (event.altKey && !event.ctrlKey && !event.metaKey) {
-    const steps = { n: conversations.openNew, a: composer.attach, arrowup: () => conversations.step(-1), arrowdown: () => conversations.step(1) };
+    const steps = { n: conversations.openNew, s: conversations.search, a: composer.attach, arrowup: () => conversations.step(-1), arrowdown: () => conversations.step(1) };
     // With Alt some systems make another sign of a letter; its key is then told by its place.
     const name = /^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "");
     const step = steps[name.toLowerCase()];
@@ -291,8 +309,8 @@ addEventListener("keydown", (event) => {
 addEventListener("hashchange", () => {
   // Another login link, in a page that is open: it begins with it.
   if (hasLinkSecret()) return location.reload();
-  const id = addressed();
-  if (id) open(id);
+  const named = addressed();
+  if (named) open(named.id, named.turn);
 });
 // Bytes that are on their way are lost when the page goes.
 addEventListener("beforeunload", (event) => {

@@ -40,6 +40,17 @@ export function shortWhen(milliseconds) {
   return ago === 1 ? "Yesterday" : shortDateFormat.format(milliseconds);
 }
 
+const monthFormat = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
+
+// The period of the past in which something was, as a list groups them.
+export function period(milliseconds) {
+  const ago = daysAgo(milliseconds);
+  if (ago === 0) return "Today";
+  if (ago === 1) return "Yesterday";
+  if (ago <= 7) return "Last 7 days";
+  return ago <= 30 ? "Last 30 days" : monthFormat.format(milliseconds);
+}
+
 export function duration(milliseconds) {
   if (!milliseconds) return "";
   const seconds = Math.round(milliseconds / 1000);

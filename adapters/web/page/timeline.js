@@ -7,8 +7,11 @@ import { createTurnView } from "./turn.js";
 
 const NEAR_PX = 32;
 const PAGE_PX = 600;
+// How many turns are loaded at once on the way to one that is far up.
+const PAGE_OF_REVEAL = 200;
+const REVEALED_MS = 2500;
 
-// `actions`: openPicture(file), resend(command), loadOlder(before), answered(words), runs(turn or null).
+// `actions`: openPicture(file), resend(command), loadOlder(before, limit), answered(words), runs(turn or null).
 export function createTimeline(actions) {
   const scroller = byId("timeline");
   const column = byId("column");
@@ -18,7 +21,7 @@ export function createTimeline(actions) {
   const views = new Map();
   let order = [];
   let more = false;
-  let loading = false;
+  let loading = null;
   let following = true;
   let followedTo = 0;
 
@@ -39,7 +42,7 @@ export function createTimeline(actions) {
   new ResizeObserver(settle).observe(column);
   new ResizeObserver(settle).observe(scroller);
   toLatest.addEventListener("click", toEnd);
-  byId("load-older").addEventListener("click", loadOlder);
+  byId("load-older").addEventListener("click", () => loadOlder());
 
   function settle() {
     // What introduces an empty conversation is read from its beginning.
@@ -68,25 +71,27 @@ export function createTimeline(actions) {
     settle();
   }
 
-  async function loadOlder() {
-    if (!more || loading || order.length === 0) return;
-    loading = true;
-    older.classList.add("loading");
-    const first = order[0];
-    try {
-      const page = await actions.loadOlder(first);
-      // Another conversation may have been opened meanwhile.
-      if (order[0] !== first || !page) return;
-      const height = scroller.scrollHeight;
-      const top = scroller.scrollTop;
-      page.turns.forEach(put);
-      setMore(page.more);
-      arrange();
-      if (!following) scroller.scrollTop = top + scroller.scrollHeight - height;
-    } finally {
-      loading = false;
+  // Loads what is above; one that is under way is waited for.
+  function loadOlder(limit) {
+    if (!more || order.length === 0) return Promise.resolve();
+    loading ??= loadBefore(order[0], limit).finally(() => {
+      loading = null;
       older.classList.remove("loading");
-    }
+    });
+    return loading;
+  }
+
+  async function loadBefore(first, limit) {
+    older.classList.add("loading");
+    const page = await actions.loadOlder(first, limit);
+    // Another conversation may have been opened meanwhile.
+    if (order[0] !== first || !page) return;
+    const height = scroller.scrollHeight;
+    const top = scroller.scrollTop;
+    page.turns.forEach(put);
+    setMore(page.more);
+    arrange();
+    if (!following) scroller.scrollTop = top + scroller.scrollHeight - height;
   }
 
   function setMore(there) {
@@ -146,9 +151,30 @@ export function createTimeline(actions) {
     return dayLines.get(name);
   }
 
+  // Goes to a turn, and loads older ones until it is there; tells whether there is such a one.
+  async function reveal(id) {
+    following = false;
+    while (!views.has(id) && more && order.length > 0 && id < order[0]) {
+      const first = order[0];
+      await loadOlder(PAGE_OF_REVEAL);
+      // The server can't be reached.
+      if (order[0] === first) break;
+    }
+    const root = views.get(id)?.root;
+    if (!root) return false;
+    root.scrollIntoView({ block: "start" });
+    root.setAttribute("tabindex", "-1");
+    root.focus({ preventScroll: true });
+    root.classList.add("revealed");
+    setTimeout(() => root.classList.remove("revealed"), REVEALED_MS);
+    settle();
+    return true;
+  }
+
   return {
     toEnd,
     settle,
+    reveal,
     clear() {
       for (const id of [...views.keys()]) drop(id);
       place.replaceChildren();

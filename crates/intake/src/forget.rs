@@ -47,6 +47,13 @@ impl Conversations for ConversationsWithFiles {
         self.conversations.list_conversations(query).await
     }
 
+    async fn find_conversation(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<Option<ConversationSummary>, LedgerError> {
+        self.conversations.find_conversation(conversation).await
+    }
+
     async fn change_listing(
         &self,
         conversation: &ConversationId,

@@ -120,6 +120,7 @@ intercept! {
     }
     Conversations {
         fn list_conversations(query: &ConversationQuery) -> Vec<ConversationSummary>;
+        fn find_conversation(conversation: &ConversationId) -> Option<ConversationSummary>;
         fn change_listing(conversation: &ConversationId, changes: &[ListingChange]) -> bool;
         fn search_conversations(search: &ConversationSearch) -> SearchResults;
         fn index_turns(limit: u32) -> u64;

@@ -23,6 +23,11 @@ pub async fn get_with_token(url: &str, token: &str) -> Option<Response> {
     CLIENT.get(url).bearer_auth(token).send().await.ok()
 }
 
+/// Sends JSON with a token; `None` when nobody answers.
+pub async fn post_with_token(url: &str, token: &str, body: &serde_json::Value) -> Option<Response> {
+    CLIENT.post(url).bearer_auth(token).json(body).send().await.ok()
+}
+
 /// Asks for what is at an address; `None` when nobody answers.
 pub async fn get(url: &str) -> Option<Response> {
     CLIENT.get(url).send().await.ok()

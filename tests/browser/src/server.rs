@@ -100,9 +100,30 @@ impl SatchelServer {
     /// # Panics
     /// When there is no token, or nobody answers.
     pub async fn get(&self, url: &str) -> reqwest::Response {
-        let token =
-            std::fs::read_to_string(self.home.data_directory().join("web-token")).expect("the server made a token");
-        http::get_with_token(url, token.trim()).await.expect("the server answers")
+        http::get_with_token(url, &self.token()).await.expect("the server answers")
+    }
+
+    /// Sends a message to a conversation beside the page, and waits until it is answered.
+    ///
+    /// # Panics
+    /// When it isn't taken.
+    pub async fn say(&self, conversation: &str, text: &str) {
+        let turns = format!("/api/conversations/{conversation}/turns?limit=1");
+        let key = format!("k{}", RandomState::new().hash_one(text));
+        let url = self.url(&format!("/api/conversations/{conversation}/messages"));
+        let message = serde_json::json!({ "key": key, "text": text });
+        let answer = http::post_with_token(&url, &self.token(), &message).await.expect("the server answers");
+        assert_eq!(answer.status(), 202, "{text}");
+        wait_until("the message is answered", async || {
+            let turns: serde_json::Value = self.get(&self.url(&turns)).await.json().await.ok()?;
+            (turns["turns"][0]["state"] == "done").then_some(())
+        })
+        .await;
+    }
+
+    fn token(&self) -> String {
+        let token = std::fs::read_to_string(self.home.data_directory().join("web-token"));
+        token.expect("the server made a token").trim().to_owned()
     }
 
     /// Where its files and those of the test lie.

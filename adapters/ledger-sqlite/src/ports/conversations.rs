@@ -19,6 +19,14 @@ impl Conversations for SqliteLedger {
         self.read("listing the conversations", move |db| listings::list(db, &query)).await
     }
 
+    async fn find_conversation(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<Option<ConversationSummary>, LedgerError> {
+        let conversation = conversation.clone();
+        self.read("reading a conversation", move |db| listings::find(db, &conversation)).await
+    }
+
     async fn change_listing(
         &self,
         conversation: &ConversationId,

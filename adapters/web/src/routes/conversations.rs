@@ -16,7 +16,7 @@ use crate::{
     problem::{Problem, ProblemBody},
     state::AppState,
     view,
-    wire::{ConversationChange, Conversations, Turns},
+    wire::{Conversation, ConversationChange, Conversations, Turns},
 };
 
 /// The default number of listed conversations.
@@ -68,6 +68,24 @@ pub(crate) async fn list(
         summaries.pop();
     }
     Ok(Json(Conversations { conversations: summaries.into_iter().map(view::to_wire_conversation).collect(), more }))
+}
+
+/// Returns one conversation as the list has it.
+#[utoipa::path(
+    get,
+    path = "/api/conversations/{id}",
+    params(("id" = String, Path, description = "The part of the conversation id after `web:`.")),
+    responses(
+        (status = 200, body = Conversation),
+        (status = 404, description = "There is no such conversation.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn show(
+    State(state): State<Arc<AppState>>,
+    ApiPath(id): ApiPath<String>,
+) -> Result<Json<Conversation>, Problem> {
+    let summary = state.conversations.find_conversation(&state.conversation(&id)?).await?;
+    summary.map(|summary| Json(view::to_wire_conversation(summary))).ok_or_else(|| Problem::not_found("conversation"))
 }
 
 /// Reads the id of a turn that a page ends with.

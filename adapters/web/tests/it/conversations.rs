@@ -64,6 +64,8 @@ async fn conversation_is_named_pinned_and_archived() {
     assert_eq!(change(&stage, "a", json!({"name": "  Holiday \n 2026 "})).await.status(), 204);
     let listed = stage.json("/api/conversations").await["conversations"][1].clone();
     assert_eq!((&listed["title"], &listed["named"]), (&json!("Holiday 2026"), &json!(true)));
+    assert_eq!(stage.json("/api/conversations/a").await, listed);
+    problem(stage.get("/api/conversations/never").await, 404, "not_found").await;
     assert_eq!(change(&stage, "a", json!({"name": ""})).await.status(), 204);
     let listed = stage.json("/api/conversations").await["conversations"][1].clone();
     assert_eq!((&listed["title"], &listed["named"]), (&json!("the first words"), &json!(false)));

@@ -23,6 +23,12 @@ pub trait Conversations: Send + Sync {
     /// Returns the pinned conversations of a channel and after them the others, each the last used first.
     async fn list_conversations(&self, query: &ConversationQuery) -> Result<Vec<ConversationSummary>, LedgerError>;
 
+    /// Returns the entry of a conversation; `None` if there is no such conversation.
+    async fn find_conversation(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<Option<ConversationSummary>, LedgerError>;
+
     /// Changes how a conversation is listed; returns `false` if there is no such conversation.
     async fn change_listing(
         &self,

@@ -40,6 +40,30 @@ async fn page_has_no_accessibility_findings() {
     assert_no_findings(&page, &axe, "the shortcuts").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn list_of_conversations_has_no_accessibility_findings() {
+    let server = SatchelServer::start(&[]).await;
+    server.say("a", "list my files").await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    let Some(axe) = required(Axe::load()) else { return };
+    page.find("nav section a").await;
+    page.click("More for list my files").await;
+    page.find("[role=menu]").await;
+    assert_eq!(axe.find_violations(&page.browser).await, Vec::<String>::new(), "the menu of a conversation");
+    page.click("Rename").await;
+    page.find("dialog[open] input").await;
+    assert_no_findings(&page, &axe, "renaming").await;
+    page.click("Cancel").await;
+    page.click("More for list my files").await;
+    page.click("Delete").await;
+    page.find("dialog[open] h2").await;
+    assert_no_findings(&page, &axe, "deleting").await;
+    page.click("Cancel").await;
+    page.find("input[type=search]").await.send_keys("files").await.expect("the field takes text");
+    page.find("nav mark").await;
+    assert_no_findings(&page, &axe, "what a search found").await;
+}
+
 async fn assert_no_findings(page: &Page, axe: &Axe, what: &str) {
     for window in [Viewport::WIDE, Viewport::WIDE.in_dark_mode(), Viewport::NARROW, Viewport::NARROW.in_dark_mode()] {
         page.browser.resize(window).await;

@@ -3,6 +3,7 @@
 mod accessibility;
 mod choices;
 mod completion;
+mod conversations;
 mod delivery;
 mod files;
 mod formats;

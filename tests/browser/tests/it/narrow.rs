@@ -65,6 +65,16 @@ async fn everything_fits_and_is_reachable_at_360_pixels() {
     })
     .await;
     assert_fits(&page, "the list of conversations").await;
+    page.click("More for").await;
+    page.find("[role=menu]").await;
+    assert_fits(&page, "the menu of a conversation").await;
+    page.click("Rename").await;
+    page.find("dialog[open] input").await;
+    assert_fits(&page, "renaming").await;
+    page.click("Cancel").await;
+    page.find("input[type=search]").await.send_keys("data").await.expect("the field takes text");
+    page.find("nav mark").await;
+    assert_fits(&page, "what a search found").await;
     page.click("New conversation").await;
     page.find("main h2").await;
     let title = page.find("h1").await.text().await.expect("there is a title");

@@ -94,6 +94,9 @@ pub async fn conversations_are_named_pinned_and_archived(fixture: &impl LedgerFi
     assert_eq!(list(&ledger, &archived).await, ["web:b"]);
     let listed = ledger.conversations.list_conversations(&web_query()).await.unwrap();
     assert_eq!((listed[0].name.as_deref(), listed[0].pinned, listed[1].name.as_deref()), (Some("Holiday"), true, None));
+    let found = ledger.conversations.find_conversation(&conversation("web:b")).await.unwrap().unwrap();
+    assert!(found.archived && found.conversation == conversation("web:b"), "{found:?}");
+    assert_eq!(ledger.conversations.find_conversation(&conversation("web:never")).await.unwrap(), None);
     let pages = ConversationQuery { before: Some(listed[1].last_turn), ..web_query() };
     assert_eq!(list(&ledger, &pages).await, [""; 0], "what is pinned is on the first page alone");
 
@@ -225,6 +228,7 @@ pub async fn forgotten_conversation_leaves_only_keys(fixture: &impl LedgerFixtur
     let scope = UsageScope::Conversation(lease.conversation.clone());
     let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
     assert!(usages.iter().all(|usage| (usage.files, usage.bytes) == (0, 0)), "{usages:?}");
+    assert_eq!(ledger.conversations.find_conversation(&lease.conversation).await.unwrap(), None);
     let again = ledger.conversations.forget_conversation(&lease.conversation).await.unwrap();
     assert_eq!(again, ForgetConversationOutcome::NotFound);
     assert_eq!(ledger.storage.audit(&AuditQuery::default()).await.unwrap().len(), 1, "operators know of the change");

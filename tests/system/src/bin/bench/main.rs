@@ -4,6 +4,7 @@
 //! the same run, beside what it is compared with. People's platforms run in this process and Satchel in others, so
 //! that time, memory and commits are Satchel's own.
 
+mod conversations;
 mod declarations;
 mod discord;
 mod documents;
@@ -53,7 +54,7 @@ struct RowGroup {
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [RowGroup; 14] = [
+const GROUPS: [RowGroup; 15] = [
     RowGroup { name: "text turn", measure: turns::measure },
     RowGroup { name: "throughput", measure: throughput::measure },
     RowGroup { name: "plan", measure: plans::measure },
@@ -64,6 +65,7 @@ const GROUPS: [RowGroup; 14] = [
     RowGroup { name: "declarations", measure: declarations::measure },
     RowGroup { name: "documents", measure: documents::measure },
     RowGroup { name: "page", measure: page::measure },
+    RowGroup { name: "conversations", measure: conversations::measure },
     RowGroup { name: "telegram", measure: telegram::measure },
     RowGroup { name: "discord", measure: discord::measure },
     RowGroup { name: "scripts", measure: scripts::measure },

@@ -54,7 +54,7 @@ pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
 }
 
 /// `satchel run` and a client of its API.
-struct PageHarness {
+pub(crate) struct PageHarness {
     satchel: ChildProcess,
     address: String,
     client: Client,
@@ -62,7 +62,7 @@ struct PageHarness {
 
 impl PageHarness {
     /// Starts it in this directory, with the offline model unless other settings name another, and waits for the page.
-    async fn start(bench: &BenchRunner, directory: &Path, settings: &[String]) -> Result<Self> {
+    pub(crate) async fn start(bench: &BenchRunner, directory: &Path, settings: &[String]) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut command = Command::new(&bench.satchel);
         command.arg("run").current_dir(directory).env_clear().env("HOME", directory).env("SATCHEL_LOG", "error");
@@ -85,6 +85,11 @@ impl PageHarness {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         bail!("the page did not come")
+    }
+
+    /// Asks for JSON.
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+        Ok(self.client.get(format!("{}{path}", self.address)).send().await?.error_for_status()?.json().await?)
     }
 
     fn url(&self, path: &str) -> String {

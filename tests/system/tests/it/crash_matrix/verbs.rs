@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 34] = [
+const EXEMPT_VERBS: [(&str, &str); 35] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -59,6 +59,7 @@ const EXEMPT_VERBS: [(&str, &str); 34] = [
     ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
     ("ledger.audit", "only operators ask"),
     ("ledger.change_listing", "only the page does it"),
+    ("ledger.find_conversation", "only the page asks"),
     ("ledger.forget_conversation", "only the page does it"),
     ("ledger.index_turns", "only maintenance and searches do it, not a turn"),
     ("ledger.list_conversations", "only the page asks"),
