@@ -24,13 +24,15 @@ const REMOVALS: [&str; 6] = [
     "DELETE FROM attachments WHERE lane = ?1",
 ];
 
-/// What stays, without a word: a repeated message must find its key, and the audit log names turns.
+/// What stays, without a word: a repeated message must find its key, and the audit log names turns. A forgotten turn is one
+/// that was merged into none, which no list of turns has.
 const REMAINS: [&str; 4] = [
     "UPDATE inbox SET message = '{}', steered_into = NULL, consumed_by = turn \
          WHERE turn IN (SELECT id FROM turns WHERE lane = ?1)",
     "UPDATE turns SET state = 'merged', merged_into = NULL, album = NULL, ending = NULL, response = NULL WHERE lane = ?1",
     "UPDATE lanes SET history_after = 0 WHERE id = ?1",
-    "INSERT INTO conversation_listings (lane, forgotten_through) SELECT lane, MAX(sequence) FROM turns WHERE lane = ?1",
+    "INSERT INTO conversation_listings (lane, forgotten_through, workspace_left) \
+         SELECT lane, MAX(sequence), 1 FROM turns WHERE lane = ?1",
 ];
 
 /// Forgets a conversation, unless something is under way in it.
@@ -44,7 +46,7 @@ pub(crate) fn forget_conversation(db: &Database, conversation: &ConversationId) 
     }
     let blobs = read_blobs(db, lane)?;
     release_quota(db, conversation, lane)?;
-    workspace_usage::release_person(db, conversation)?;
+    workspace_usage::record(db, conversation, 0)?;
     for statement in REMOVALS {
         db.run(statement, [lane])?;
     }
@@ -89,14 +91,21 @@ fn release_quota(db: &Database, conversation: &ConversationId, lane: LaneId) -> 
     Ok(())
 }
 
-/// Finds the forgotten conversations whose workspaces still count.
+/// Finds the forgotten conversations whose workspaces are left. One that goes on has its workspace to itself.
 pub(crate) fn list_workspaces(db: &Database) -> Result<Vec<ConversationId>> {
     let rows: Vec<(String,)> = db.all(
-        "SELECT conversation FROM conversation_listings JOIN lanes ON lanes.id = lane \
-         JOIN usage ON scope = 'conversation' AND usage.name = conversation \
-         WHERE workspace_bytes > 0 \
+        "SELECT conversation FROM conversation_listings JOIN lanes ON lanes.id = lane WHERE workspace_left = 1 \
          AND forgotten_through >= (SELECT MAX(sequence) FROM turns WHERE turns.lane = lanes.id)",
         [],
     )?;
     rows.iter().map(|(conversation,)| rows::conversation(conversation)).collect()
+}
+
+/// Records that the workspace of a forgotten conversation is removed.
+pub(crate) fn record_workspace_removed(db: &Database, conversation: &ConversationId) -> Result<()> {
+    db.run(
+        "UPDATE conversation_listings SET workspace_left = 0 WHERE lane = (SELECT id FROM lanes WHERE conversation = ?1)",
+        [conversation.to_string()],
+    )?;
+    Ok(())
 }

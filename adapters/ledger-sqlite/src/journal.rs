@@ -104,9 +104,9 @@ pub(crate) fn register_files(db: &Database, turn: TurnId, files: &[NewAttachment
 
 fn append(db: &Database, turn: TurnId, ordinal: Option<u32>, entry: &JournalEntry<AttachmentRef>) -> Result<()> {
     db.run(
-        "INSERT INTO journal (turn, position, ordinal, entry) \
-         SELECT ?1, COALESCE(MAX(position) + 1, 0), ?2, ?3 FROM journal WHERE turn = ?1",
-        params![turn.0, ordinal, Json(entry)],
+        "INSERT INTO journal (turn, position, ordinal, entry, created_at) \
+         SELECT ?1, COALESCE(MAX(position) + 1, 0), ?2, ?3, ?4 FROM journal WHERE turn = ?1",
+        params![turn.0, ordinal, Json(entry), db.now().0],
     )?;
     Ok(())
 }

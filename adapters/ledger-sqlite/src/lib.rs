@@ -2,6 +2,7 @@
 
 mod attachments;
 mod audit;
+mod calls;
 mod checkpoints;
 mod complete;
 mod conversation_settings;
@@ -44,6 +45,7 @@ mod writer;
 use std::sync::Arc;
 
 use satchel_ports::ledger::LedgerError;
+use tokio::sync::Semaphore;
 
 use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 pub use crate::{
@@ -63,6 +65,8 @@ pub struct SqliteLedger {
     process: Arc<Process>,
     writer: Writer,
     readers: Readers,
+    /// Held by the one search that runs.
+    search_permit: Arc<Semaphore>,
     // Behind the writer, whose last commits are still those of this holder.
     _lock: OwnerLock,
 }

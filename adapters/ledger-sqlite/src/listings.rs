@@ -90,7 +90,13 @@ pub(crate) fn list(db: &Database, query: &ConversationQuery) -> Result<Vec<Conve
     let ConversationQuery { channel, archived, before, limit } = query;
     let mut rows: Vec<SummaryRow> = Vec::new();
     if before.is_none() && !archived {
-        rows = db.all(select_listed!("channel = ?1"; "pinned = 1"), [channel.as_str()])?;
+        rows = db.all(
+            select_listed!(
+                "channel = ?1 AND id IN (SELECT lane FROM conversation_listings WHERE pinned = 1)";
+                "TRUE"
+            ),
+            [channel.as_str()],
+        )?;
     }
     let others: Vec<SummaryRow> = db.all(
         select_listed!(

@@ -11,6 +11,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode};
 use satchel_ports::{Clock, Ids, ledger::HolderId};
+use tokio::sync::Semaphore;
 
 use crate::{
     SqliteLedger,
@@ -138,6 +139,7 @@ fn open(
     Ok(SqliteLedger {
         writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,
         readers: Readers::new(path, Arc::clone(&process)),
+        search_permit: Arc::new(Semaphore::new(1)),
         process,
         _lock: lock,
     })

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     attachments::{AttachmentRef, Records},
+    calls,
     database::{Database, Json, Query, hex_ids},
     error::Result,
     lanes,
@@ -106,6 +107,7 @@ fn with_details(db: &Database, turns: Vec<TurnRow>) -> Result<Vec<TurnRecord>> {
     for row in messages {
         messages_of.entry(row.answered_in).or_default().push(row);
     }
+    let mut calls_of = calls::read(db, &ids)?;
     let record = |turn: TurnRow| {
         let resolve = |response: OutgoingResponse<_>| response.try_map_files(|file| records.resolve(file));
         Ok(TurnRecord {
@@ -115,6 +117,7 @@ fn with_details(db: &Database, turns: Vec<TurnRow>) -> Result<Vec<TurnRecord>> {
             response: turn.response.map(resolve).transpose()?,
             messages: rows::messages(messages_of.remove(&turn.id).unwrap_or_default(), &records)?,
             parts: parts_of.remove(&turn.id).unwrap_or_default(),
+            calls: calls_of.remove(&turn.id).unwrap_or_default(),
         })
     };
     turns.into_iter().map(record).collect()

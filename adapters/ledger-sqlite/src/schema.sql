@@ -32,7 +32,8 @@ CREATE TABLE conversation_listings (
     name              TEXT,                        -- that somebody gave it
     pinned            INTEGER NOT NULL DEFAULT 0,
     archived_through  INTEGER NOT NULL DEFAULT 0,  -- archived unless a turn came behind this sequence
-    forgotten_through INTEGER NOT NULL DEFAULT 0   -- of the turns up to this sequence only the keys of messages are left
+    forgotten_through INTEGER NOT NULL DEFAULT 0,  -- of the turns up to this sequence only the keys of messages are left
+    workspace_left    INTEGER NOT NULL DEFAULT 0   -- 1 once it is forgotten, until its workspace is removed
 ) STRICT;
 
 CREATE TABLE turns (
@@ -109,13 +110,15 @@ CREATE TABLE inbox_files (
     transcription TEXT,                          -- of a voice note: its words, or why there are none
     PRIMARY KEY (message, position)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX inbox_files_attachment ON inbox_files (attachment) WHERE attachment IS NOT NULL;
 CREATE INDEX inbox_files_kept ON inbox_files (sha256) WHERE sha256 IS NOT NULL AND state = 'waiting';
 
 CREATE TABLE journal (
-    turn     BLOB    NOT NULL REFERENCES turns (id),
-    position INTEGER NOT NULL,
-    ordinal  INTEGER,                            -- of the call, where the entry is an outcome
-    entry    TEXT    NOT NULL,
+    turn       BLOB    NOT NULL REFERENCES turns (id),
+    position   INTEGER NOT NULL,
+    ordinal    INTEGER,                          -- of the call, where the entry is an outcome
+    entry      TEXT    NOT NULL,
+    created_at INTEGER,                          -- NULL in what version 15 and earlier wrote
     PRIMARY KEY (turn, position)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX journal_outcomes ON journal (turn, ordinal) WHERE ordinal IS NOT NULL;
@@ -175,11 +178,12 @@ CREATE TABLE audit (
 CREATE INDEX audit_lane ON audit (lane, sequence);
 CREATE INDEX audit_at ON audit (at);
 
--- What was said, for searches: a row a completed turn by its sequence, and a row a name of a conversation by the negative
--- number of its lane. `scope` has the words `c` and the channel, and `l` and the lane, so that a search stays within either.
--- What is removed is erased.
-CREATE VIRTUAL TABLE search_index USING fts5 (scope, text, files, tokenize = "unicode61 remove_diacritics 2");
-INSERT INTO search_index (search_index, rank) VALUES ('secure-delete', 1);
+-- What was said, for searches: a row a completed turn, by its sequence. `channel` has one word, `c` and the name of the
+-- channel in hexadecimal digits, so that a search stays within it.
+CREATE VIRTUAL TABLE search_index USING fts5 (channel, text, files, tokenize = "unicode61 remove_diacritics 2", prefix = '2 3');
+
+-- The names that people gave to conversations, by lane.
+CREATE VIRTUAL TABLE name_index USING fts5 (name, tokenize = "unicode61 remove_diacritics 2");
 
 -- Sums, so that a quota is checked without counting files.
 CREATE TABLE usage (

@@ -2,8 +2,10 @@
 //!
 //! A turn is indexed behind its end, with others, so that it doesn't wait for the index (ADR 0028).
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Row, params};
-use satchel_domain::{Timestamp, TurnId};
+use satchel_domain::{ChannelName, Timestamp, TurnId};
 use satchel_ports::ledger::{ConversationSearch, ExcerptPiece, SearchHit, SearchResults, SearchWords};
 use uuid::Uuid;
 
@@ -19,52 +21,58 @@ use crate::{
 const MATCH_START: char = '\u{e000}';
 const MATCH_END: char = '\u{e001}';
 
-/// The turns that are to be indexed next.
+/// How many characters an excerpt has before the first word that was found, and from it on.
+const EXCERPT_BEFORE: usize = 50;
+const EXCERPT_AFTER: usize = 150;
+
+/// The turns that are to be indexed next: at most `?1`, the newest, of the channel `?2` or of all.
 macro_rules! next_turns {
     () => {
-        "(SELECT sequence FROM turns WHERE indexed = 0 AND state = 'completed' ORDER BY sequence LIMIT ?1 + 0)"
+        "(SELECT sequence FROM turns WHERE indexed = 0 AND state = 'completed' \
+            AND (?2 IS NULL OR lane IN (SELECT id FROM lanes WHERE channel = ?2)) ORDER BY sequence DESC LIMIT ?1 + 0)"
     };
 }
 
-/// Indexes completed turns, the oldest first; returns how many are left.
-pub(crate) fn index_turns(db: &Database, limit: u32) -> Result<u64> {
+/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left.
+pub(crate) fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
+    let next = params![limit, channel.map(ChannelName::as_str)];
     db.run(
         concat!(
-            "INSERT INTO search_index (rowid, scope, text, files) \
-             SELECT answering.sequence, 'c' || channel || ' l' || lane, concat_ws(char(10), ( \
-                     SELECT group_concat(concat_ws(char(10), message ->> 'text', ( \
+            "INSERT INTO search_index (rowid, channel, text, files) \
+             SELECT answering.sequence, 'c' || hex(channel), concat_ws(char(10), ( \
+                     SELECT group_concat(concat_ws(char(10), substr(message ->> 'text', 1, 65536), ( \
                          SELECT group_concat(transcription ->> 'words', char(10) ORDER BY position) FROM inbox_files \
                          WHERE inbox_files.message = inbox.sequence)), char(10) ORDER BY sequence) \
                      FROM inbox WHERE (turn = answering.id AND consumed_by = turn) \
                          OR (consumed_by = answering.id AND consumed_by <> turn)), \
-                     response ->> 'text'), \
+                     substr(response ->> 'text', 1, 65536)), \
                  (SELECT group_concat(filename, char(10) ORDER BY number) FROM attachments \
                   WHERE forgotten_at IS NULL AND turn IN (SELECT answering.id \
                       UNION ALL SELECT turn FROM inbox WHERE consumed_by = answering.id AND consumed_by <> turn)) \
              FROM turns AS answering JOIN lanes ON lanes.id = lane WHERE answering.sequence IN ",
             next_turns!()
         ),
-        [limit],
+        next,
     )?;
-    db.run(concat!("UPDATE turns SET indexed = 1 WHERE sequence IN ", next_turns!()), [limit])?;
-    count_unindexed(db)
+    db.run(concat!("UPDATE turns SET indexed = 1 WHERE sequence IN ", next_turns!()), next)?;
+    count_unindexed(db, channel)
 }
 
-/// Counts the completed turns that aren't indexed.
-pub(crate) fn count_unindexed(db: &Database) -> Result<u64> {
-    let count = db.value("SELECT COUNT(*) FROM turns WHERE indexed = 0 AND state = 'completed'", [])?;
+/// Counts the completed turns that aren't indexed, of a channel or of all.
+pub(crate) fn count_unindexed(db: &Database, channel: Option<&ChannelName>) -> Result<u64> {
+    let count = db.value(
+        "SELECT COUNT(*) FROM turns JOIN lanes ON lanes.id = lane \
+         WHERE indexed = 0 AND state = 'completed' AND (?1 IS NULL OR channel = ?1)",
+        [channel.map(ChannelName::as_str)],
+    )?;
     rows::number(count, "number of turns")
 }
 
 /// Indexes the name of a conversation, in place of the one before.
 pub(crate) fn index_name(db: &Database, lane: LaneId, name: Option<&str>) -> Result<()> {
-    db.run("DELETE FROM search_index WHERE rowid = -?1", [lane])?;
+    db.run("DELETE FROM name_index WHERE rowid = ?1", [lane])?;
     if let Some(name) = name {
-        db.run(
-            "INSERT INTO search_index (rowid, scope, text) \
-             SELECT -id, 'c' || channel || ' l' || id, ?2 FROM lanes WHERE id = ?1",
-            params![lane, name],
-        )?;
+        db.run("INSERT INTO name_index (rowid, name) VALUES (?1, ?2)", params![lane, name])?;
     }
     Ok(())
 }
@@ -80,58 +88,77 @@ pub(crate) fn index_again(db: &Database, turn: Uuid) -> Result<()> {
 
 /// Finds what has all words in the conversations of a channel.
 pub(crate) fn search(db: &Database, search: &ConversationSearch) -> Result<SearchResults> {
+    let mut found = if search.before.is_none() { find_names(db, search)? } else { Vec::new() };
+    found.extend(find_turns(db, search)?);
+    let hits = found.into_iter().map(HitRow::into_hit).collect::<Result<_>>()?;
+    Ok(SearchResults { hits, unindexed: count_unindexed(db, Some(&search.channel))? })
+}
+
+fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>> {
+    db.all(
+        concat!(
+            "SELECT conversation, name, ",
+            title!(),
+            " AS title, NULL AS turn, \
+                 (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = (SELECT id FROM turns \
+                     WHERE turns.lane = listed.lane ORDER BY sequence DESC LIMIT 1)) AS at, text, NULL AS files \
+             FROM (SELECT rowid AS lane, highlight(name_index, 0, ?2, ?3) AS text FROM name_index \
+                 WHERE name_index MATCH ?1) AS hit \
+             JOIN (SELECT lane, name, forgotten_through FROM conversation_listings) AS listed USING (lane) \
+             JOIN lanes ON lanes.id = lane WHERE channel = ?4 LIMIT ?5 + 0"
+        ),
+        params![
+            match_words(&search.words),
+            MATCH_START.to_string(),
+            MATCH_END.to_string(),
+            search.channel.as_str(),
+            search.limit
+        ],
+    )
+}
+
+fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>> {
     let ConversationSearch { channel, words, before, limit } = search;
-    let expression = match_expression(&format!("c{channel}"), words);
-    let marks = (MATCH_START.to_string(), MATCH_END.to_string());
-    let mut found: Vec<HitRow> = Vec::new();
-    if before.is_none() {
-        found = db.all(
-            concat!(
-                "SELECT conversation, name, ",
-                title!(),
-                " AS title, NULL AS turn, \
-                     (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = (SELECT id FROM turns \
-                         WHERE turns.lane = listed.lane ORDER BY sequence DESC LIMIT 1)) AS at, text, NULL AS files \
-                 FROM (SELECT -rowid AS lane, snippet(search_index, 1, ?2, ?3, '…', 16) AS text FROM search_index \
-                     WHERE search_index MATCH ?1 AND rowid < 0 ORDER BY rowid DESC LIMIT ?4 + 0) AS hit \
-                 JOIN (SELECT lane, name, forgotten_through FROM conversation_listings) AS listed USING (lane) \
-                 JOIN lanes ON lanes.id = lane"
-            ),
-            params![expression, marks.0, marks.1, limit],
-        )?;
-    }
-    let turns: Vec<HitRow> = db.all(
+    db.all(
         concat!(
             "SELECT conversation, name, ",
             title!(),
             " AS title, turn, at, text, files \
              FROM (SELECT turns.lane, turns.id AS turn, completed_at AS at, text, files, name, \
                      COALESCE(forgotten_through, 0) AS forgotten_through, hit.sequence AS place \
-                 FROM (SELECT rowid AS sequence, snippet(search_index, 1, ?2, ?3, '…', 16) AS text, \
-                         snippet(search_index, 2, ?2, ?3, '…', 16) AS files FROM search_index \
-                     WHERE search_index MATCH ?1 AND rowid > 0 \
+                 FROM (SELECT rowid AS sequence, highlight(search_index, 1, ?2, ?3) AS text, \
+                         highlight(search_index, 2, ?2, ?3) AS files FROM search_index \
+                     WHERE search_index MATCH ?1 \
                      AND rowid < COALESCE((SELECT sequence FROM turns WHERE id = ?4), 9223372036854775807) \
                      ORDER BY rowid DESC LIMIT ?5 + 0) AS hit \
                  JOIN turns ON turns.sequence = hit.sequence \
                  LEFT JOIN conversation_listings AS listing ON listing.lane = turns.lane) AS listed \
              JOIN lanes ON lanes.id = listed.lane ORDER BY place DESC"
         ),
-        params![expression, marks.0, marks.1, before.map(|turn| turn.0), limit],
-    )?;
-    found.extend(turns);
-    let hits = found.into_iter().map(HitRow::into_hit).collect::<Result<_>>()?;
-    Ok(SearchResults { hits, unindexed: count_unindexed(db)? })
+        params![
+            match_turns(channel, words),
+            MATCH_START.to_string(),
+            MATCH_END.to_string(),
+            before.map(|turn| turn.0),
+            limit
+        ],
+    )
 }
 
-/// The expression that finds all words, or their beginnings, within a scope. Each is quoted, so that none is an operator.
-fn match_expression(scope: &str, words: &SearchWords) -> String {
+/// The expression for turns of a channel that have all words.
+fn match_turns(channel: &ChannelName, words: &SearchWords) -> String {
+    let digits: String = channel.as_str().bytes().map(|byte| format!("{byte:02X}")).collect();
+    format!("channel : c{digits} AND {{text files}} : ({})", match_words(words))
+}
+
+/// The expression for all words, or their beginnings. Each is quoted, so that none is an operator.
+fn match_words(words: &SearchWords) -> String {
     let quoted = words.iter().map(|word| {
-        // The beginning of everything would be searched letter by letter.
-        let is_short = word.chars().filter(|char| char.is_alphanumeric()).count() < 2;
-        let word = word.replace('"', "\"\"");
-        format!("\"{word}\"{}", if is_short { "" } else { "*" })
+        // What begins with one letter is nearly everything; in scripts of one sign a word it isn't.
+        let is_letter = word.is_ascii() && word.chars().filter(|char| char.is_alphanumeric()).count() < 2;
+        format!("\"{}\"{}", word.replace('"', "\"\""), if is_letter { "" } else { "*" })
     });
-    format!("scope : \"{scope}\" AND {{text files}} : ({})", quoted.collect::<Vec<_>>().join(" AND "))
+    quoted.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" AND ")
 }
 
 struct HitRow {
@@ -174,14 +201,26 @@ impl HitRow {
     }
 }
 
-/// Splits a text at the marks around the words that were found.
+/// Cuts what stands around the first word that was found, and splits it at the marks.
 fn excerpt(marked: &str) -> Vec<ExcerptPiece> {
-    let piece = |text: &str, matched| ExcerptPiece { text: text.to_owned(), matched };
-    let mut marked_pieces = marked.split(MATCH_START);
-    let mut pieces: Vec<ExcerptPiece> = marked_pieces.next().map(|before| piece(before, false)).into_iter().collect();
-    for marked in marked_pieces {
-        let (found, behind) = marked.split_once(MATCH_END).unwrap_or((marked, ""));
-        pieces.extend([piece(found, true), piece(behind, false)]);
+    let first = marked.find(MATCH_START).unwrap_or(0);
+    let before = marked[..first].char_indices().rev().nth(EXCERPT_BEFORE - 1).map_or(0, |(at, _)| at);
+    let behind = marked[first..].char_indices().nth(EXCERPT_AFTER).map_or(marked.len(), |(at, _)| first + at);
+    let mut pieces = Vec::new();
+    let mut push = |text: String, matched| pieces.push(ExcerptPiece { text, matched });
+    if before > 0 {
+        push("…".to_owned(), false);
+    }
+    for (index, marked) in marked[before..behind].split(MATCH_START).enumerate() {
+        let (found, rest) = match index {
+            0 => ("", marked),
+            _ => marked.split_once(MATCH_END).unwrap_or((marked, "")),
+        };
+        push(found.to_owned(), true);
+        push(rest.to_owned(), false);
+    }
+    if behind < marked.len() {
+        push("…".to_owned(), false);
     }
     pieces.retain(|piece| !piece.text.is_empty());
     pieces
@@ -193,20 +232,27 @@ mod tests {
 
     #[test]
     fn no_word_is_an_operator() {
-        let expression = |text: &str| match_expression("cweb", &SearchWords::parse(text).unwrap());
-        assert_eq!(expression("rent"), r#"scope : "cweb" AND {text files} : ("rent"*)"#);
-        let words = r#"("a""b"* AND "OR"* AND "NEAR(b*"* AND "files:x"* AND "C++")"#;
+        let words = |text: &str| match_words(&SearchWords::parse(text).unwrap());
+        assert_eq!(words("rent rent"), r#""rent"*"#);
         assert_eq!(
-            expression("a\"b OR NEAR(b* files:x C++"),
-            format!(r#"scope : "cweb" AND {{text files}} : {words}"#)
+            words("a\"b OR NEAR(b* files:x C++ 日"),
+            r#""C++" AND "NEAR(b*"* AND "OR"* AND "a""b"* AND "files:x"* AND "日"*"#
         );
+        let channel = ChannelName::new("my-web").unwrap();
+        let expression = match_turns(&channel, &SearchWords::parse("rent").unwrap());
+        assert_eq!(expression, r#"channel : c6D792D776562 AND {text files} : ("rent"*)"#);
     }
 
     #[test]
     fn words_that_were_found_are_pieces() {
-        let pieces = excerpt("the \u{e000}rent\u{e001} of \u{e000}May\u{e001}");
-        let told: Vec<_> = pieces.iter().map(|piece| (piece.text.as_str(), piece.matched)).collect();
-        assert_eq!(told, [("the ", false), ("rent", true), (" of ", false), ("May", true)]);
-        assert_eq!(excerpt("\u{e000}a\u{e001}")[0].text, "a");
+        let pieces = |marked: &str| -> Vec<_> {
+            let pieces = excerpt(marked).into_iter();
+            pieces.map(|piece| if piece.matched { format!("[{}]", piece.text) } else { piece.text }).collect()
+        };
+        assert_eq!(pieces("the \u{e000}rent\u{e001} of \u{e000}May\u{e001}"), ["the ", "[rent]", " of ", "[May]"]);
+        assert_eq!(pieces("\u{e000}a\u{e001}"), ["[a]"]);
+        let long = format!("{}\u{e000}rent\u{e001}{}", "ä".repeat(60), "ö".repeat(200));
+        let expected = ["…".to_owned(), "ä".repeat(50), "[rent]".to_owned(), "ö".repeat(144), "…".to_owned()];
+        assert_eq!(pieces(&long), expected, "what is far from the first word is cut");
     }
 }

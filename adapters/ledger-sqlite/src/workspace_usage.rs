@@ -27,17 +27,6 @@ pub(crate) fn record(db: &Database, conversation: &ConversationId, bytes: u64) -
     change(db, &account(db, conversation)?, added)
 }
 
-/// Counts a workspace no longer for its person; for the conversation it counts until it is recorded as empty.
-pub(crate) fn release_person(db: &Database, conversation: &ConversationId) -> Result<()> {
-    let Account { person: Some(person), .. } = account(db, conversation)? else { return Ok(()) };
-    db.run(
-        "UPDATE usage SET workspace_bytes = MAX(workspace_bytes - COALESCE((SELECT workspace_bytes FROM usage \
-             WHERE scope = 'conversation' AND name = ?2), 0), 0) WHERE scope = 'person' AND name = ?1",
-        [person.to_string(), conversation.to_string()],
-    )?;
-    Ok(())
-}
-
 /// Finds whom a workspace counts for: where others write too, for the conversation alone.
 fn account(db: &Database, conversation: &ConversationId) -> Result<Account> {
     let newest: Option<(Json<Sender>, bool)> = db.find(

@@ -37,7 +37,7 @@ export function problemOf(status, body) {
   return new Problem(status, told.code ?? "", told.detail ?? told.title ?? `The server answered with ${status}.`);
 }
 
-async function call(method, path, body) {
+async function call(method, path, body, signal = null) {
   let response;
   let text;
   try {
@@ -47,7 +47,7 @@ async function call(method, path, body) {
       body: body === undefined ? undefined : JSON.stringify(body),
       credentials: "same-origin",
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.any([AbortSignal.timeout(PATIENCE_MS), ...(signal ? [signal] : [])]),
     });
     text = await response.text();
   } catch {
@@ -69,10 +69,11 @@ export function conversations({ archived = false, before } = {}) {
   return call("GET", `/api/conversations?${parameters}`);
 }
 
-export function search(words, before) {
+// `before`: the turn of the last hit that is known; `signal` ends the request.
+export function search(words, { before, signal } = {}) {
   const parameters = new URLSearchParams({ q: words });
   if (before) parameters.set("before", before);
-  return call("GET", `/api/search?${parameters}`);
+  return call("GET", `/api/search?${parameters}`, undefined, signal);
 }
 
 export const commands = async () => (await call("GET", "/api/commands")).commands;

@@ -26,7 +26,7 @@ let target = null;
 let running = null;
 let connectionTimer = 0;
 
-const conversations = createConversations({ open, announce });
+const conversations = createConversations({ open, removed, announce });
 const outbox = createOutbox({
   changed: showWhetherEmpty,
   sent: conversations.refreshSoon,
@@ -127,12 +127,18 @@ function listen() {
   });
 }
 
+// Forgets what was being written to a conversation that is deleted.
+function removed(id) {
+  composer.forget(id);
+  outbox.forget(id);
+}
+
 // Goes to the turn that the address names.
 async function showTarget() {
   if (target === null) return;
   const wanted = target;
   target = null;
-  if (!(await timeline.reveal(wanted))) announce("This message is not here any more.");
+  if ((await timeline.reveal(wanted)) === false) announce("This message is not here any more.");
 }
 
 function showConnection(state) {

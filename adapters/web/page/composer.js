@@ -214,6 +214,16 @@ export function createComposer(actions) {
       tell(complaint, "");
       show();
     },
+    // Drops what was written to a conversation that is gone.
+    forget(id) {
+      drafts.delete(id);
+      try {
+        localStorage.removeItem(storageKey(id));
+      } catch {
+        // Without storage nothing was kept.
+      }
+      if (id === conversation) show();
+    },
     setLimits(given) {
       limits = given;
     },

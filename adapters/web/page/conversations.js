@@ -3,14 +3,14 @@
 import * as api from "./api.js";
 import { askForName, confirmDeletion } from "./dialogs.js";
 import { byId, icon, tell } from "./dom.js";
-import { closeMenu, openMenu } from "./menu.js";
+import { closeMenu, menuIsOpen, openMenu } from "./menu.js";
 import { groups, groupView, keyOf, titleOf } from "./rows.js";
 import { createSearch } from "./search.js";
 
 const NARROW = matchMedia("(max-width: 55.99rem)");
 const REFRESH_AFTER_MS = 400;
 
-// `actions`: open(conversation), announce(words).
+// `actions`: open(conversation, turn), removed(conversation), announce(words).
 export function createConversations(actions) {
   const drawer = byId("drawer");
   const backdrop = byId("backdrop");
@@ -20,15 +20,24 @@ export function createConversations(actions) {
   const older = byId("older-conversations");
   const archive = byId("show-archived");
   let known = [];
+  // What the rows on the page were made of.
+  let shown = "";
   let more = false;
   let archived = false;
+  let loaded = false;
+  // How often the list was asked for: only the latest answer counts.
+  let requests = 0;
   let current = null;
   // What is open, where the list doesn't have it.
   let elsewhere = null;
   let refreshing = 0;
 
   const search = createSearch({
-    opened: () => setDrawer(false),
+    chosen(key, turn) {
+      setDrawer(false);
+      // The address of what is open already changes nothing by itself.
+      actions.open(key, turn);
+    },
     shown(there) {
       byId("search-results").hidden = !there;
       byId("browse").hidden = there;
@@ -65,13 +74,17 @@ export function createConversations(actions) {
   }
 
   function show() {
-    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    // What the focus is on stands in the new rows, too.
+    const at = document.activeElement;
+    const key = list.contains(at) ? at.closest("[data-key]")?.dataset.key : null;
+    const control = at?.classList.contains("row-more") ? "button" : "a";
     const rowActions = { opened: () => setDrawer(false), more: openRowMenu };
+    shown = JSON.stringify(known);
     list.replaceChildren(...groups(known, archived).map((group) => groupView(group, current, rowActions)));
-    if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    if (key) (list.querySelector(`[data-key="${CSS.escape(key)}"] ${control}`) ?? list.querySelector("a"))?.focus();
     older.hidden = !more;
     archive.textContent = archived ? "Back to all conversations" : "Archived conversations";
-    tell(byId("no-conversations"), archived && known.length === 0 ? "Nothing is archived." : "");
+    tell(byId("no-conversations"), loaded && archived && known.length === 0 ? "Nothing is archived." : "");
     showTitle();
   }
 
@@ -84,21 +97,28 @@ export function createConversations(actions) {
 
   async function refresh() {
     clearTimeout(refreshing);
+    // The rows stay under an open menu; its end asks again.
+    if (menuIsOpen()) return;
+    const mine = (requests += 1);
     try {
       const page = await api.conversations({ archived });
+      // What was asked later knows more.
+      if (mine !== requests || menuIsOpen()) return;
       const fresh = new Set(page.conversations.map((one) => one.id));
       const oldest = page.conversations.at(-1)?.last_turn;
       // Older ones that were loaded stay. Ids are made in the order of time.
-      const kept = page.more ? known.filter((one) => !fresh.has(one.id) && one.last_turn < oldest) : [];
+      const kept = page.more ? known.filter((one) => !one.pinned && !fresh.has(one.id) && one.last_turn < oldest) : [];
       const next = [...page.conversations, ...kept];
-      // A list that is the same is left alone, with the focus that may be in it.
-      if (JSON.stringify(next) === JSON.stringify(known)) return;
+      // A list that is the same is left alone.
+      if (loaded && JSON.stringify(next) === shown) return;
       if (kept.length === 0) more = page.more;
       known = next;
+      loaded = true;
       show();
       await findCurrent();
     } catch {
       // The next event or reconnect asks again.
+      if (JSON.stringify(known) !== shown) show();
     }
   }
 
@@ -118,8 +138,10 @@ export function createConversations(actions) {
 
   async function loadOlder() {
     older.disabled = true;
+    const mine = (requests += 1);
     try {
       const page = await api.conversations({ archived, before: known.at(-1)?.last_turn });
+      if (mine !== requests) return;
       const there = new Set(known.map((one) => one.id));
       known = [...known, ...page.conversations.filter((one) => !there.has(one.id))];
       more = page.more;
@@ -135,7 +157,9 @@ export function createConversations(actions) {
     archived = there;
     known = [];
     more = false;
-    refresh().then(show);
+    loaded = false;
+    show();
+    refresh();
   }
 
   function openRowMenu(button, one) {
@@ -149,41 +173,55 @@ export function createConversations(actions) {
       } catch (problem) {
         actions.announce(problem.message);
       }
-      await refresh();
+      await reload(key);
     };
+    const rename = () => askForName(title, (name) => api.changeConversation(key, { name }), () => reload(key));
+    const remove = () => confirmDeletion(title, () => api.forgetConversation(key), () => removed(key, title));
     const entries = [
-      { label: "Rename", iconName: "pencil", choose: () => askForName(title, (name) => rename(key, name)) },
+      { label: "Rename", iconName: "pencil", choose: rename },
       pinned
         ? { label: "Unpin", iconName: "pin", choose: change({ pinned: false }, `Unpinned ${title}.`) }
         : { label: "Pin", iconName: "pin", choose: change({ pinned: true }, `Pinned ${title}.`) },
       away
         ? { label: "Move back to the list", iconName: "archive", choose: change({ archived: false }, `Moved ${title} back to the list.`) }
         : { label: "Archive", iconName: "archive", choose: change({ archived: true }, `Archived ${title}.`) },
-      { label: "Delete", iconName: "trash", danger: true, choose: () => confirmDeletion(title, () => remove(key, title)) },
+      { label: "Delete", iconName: "trash", danger: true, choose: remove },
     ];
-    openMenu(button, entries);
+    openMenu(button, entries, refreshSoon);
   }
 
-  async function rename(key, name) {
-    await api.changeConversation(key, { name });
+  // Brings one row up to date, wherever it stands, and what is around it.
+  async function reload(key) {
+    let fresh = null;
+    try {
+      fresh = await api.conversation(key);
+    } catch {
+      // It is gone.
+    }
+    if (key === current) elsewhere = fresh;
+    const stays = fresh !== null && fresh.archived === archived;
+    known = known.flatMap((one) => (keyOf(one.id) !== key ? [one] : stays ? [fresh] : []));
     await refresh();
   }
 
-  async function remove(key, title) {
-    await api.forgetConversation(key);
+  function removed(key, title) {
     known = known.filter((one) => keyOf(one.id) !== key);
     show();
     actions.announce(`Deleted ${title}.`);
+    actions.removed(key);
     if (key === current) openNew();
+    else list.querySelector("a")?.focus();
+  }
+
+  function refreshSoon() {
+    clearTimeout(refreshing);
+    refreshing = setTimeout(refresh, REFRESH_AFTER_MS);
   }
 
   return {
     openNew,
     refresh,
-    refreshSoon() {
-      clearTimeout(refreshing);
-      refreshing = setTimeout(refresh, REFRESH_AFTER_MS);
-    },
+    refreshSoon,
     setCurrent(id) {
       current = id;
       elsewhere = null;
@@ -207,7 +245,8 @@ export function createConversations(actions) {
       if (next) actions.open(next);
     },
     get latest() {
-      return known[0] ? keyOf(known[0].id) : null;
+      const newest = known.reduce((one, other) => (one && one.last_turn > other.last_turn ? one : other), null);
+      return newest && keyOf(newest.id);
     },
   };
 }

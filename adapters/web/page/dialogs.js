@@ -2,40 +2,54 @@
 
 import { byId, tell } from "./dom.js";
 
-// Asks for a name, and sees to it with `save`, whose failure is told in the dialog.
-export function askForName(name, save) {
+const LONGEST_NAME = 100;
+
+// Asks for a name and stores it with `save`; what goes wrong is told in the dialog. Then `done` is called.
+export function askForName(name, save, done) {
   const field = byId("rename-field");
-  field.value = name;
-  ask(byId("rename"), () => save(field.value));
+  field.value = name.replace(/\s+/g, " ").slice(0, LONGEST_NAME);
+  ask(byId("rename"), () => save(field.value), done);
   field.select();
 }
 
-// Asks whether a conversation is to be deleted, and deletes it with `remove`.
-export function confirmDeletion(title, remove) {
+// Asks whether a conversation is to be deleted, deletes it with `remove`, and calls `done`.
+export function confirmDeletion(title, remove, done) {
   byId("deletion-title").textContent = `Delete “${title}”?`;
-  ask(byId("deletion"), remove);
+  ask(byId("deletion"), remove, done);
   byId("deletion-cancel").focus();
 }
 
-function ask(dialog, act) {
+function ask(dialog, act, done) {
   const form = dialog.querySelector("form");
   const complaint = dialog.querySelector(".complaint");
   const button = dialog.querySelector("[type=submit]");
-  tell(complaint, "");
-  button.disabled = false;
-  form.onsubmit = async (event) => {
+  const begin = () => {
+    tell(complaint, "");
+    button.disabled = false;
+  };
+  begin();
+  const submit = async (event) => {
     event.preventDefault();
     button.disabled = true;
     tell(complaint, "");
+    let problem = null;
     try {
       await act();
-      dialog.close();
-    } catch (problem) {
-      tell(complaint, problem.message);
-    } finally {
+    } catch (error) {
+      problem = error;
+    }
+    // It may have been closed meanwhile, or asks for something else.
+    const isShown = dialog.open && form.onsubmit === submit;
+    if (isShown && problem) {
       button.disabled = false;
+      tell(complaint, problem.message);
+    } else {
+      // The focus goes back before what it goes back to is drawn anew.
+      if (isShown) dialog.close();
+      if (!problem) done();
     }
   };
+  form.onsubmit = submit;
   dialog.querySelector("[data-cancel]").onclick = () => dialog.close();
   dialog.showModal();
 }

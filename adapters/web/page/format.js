@@ -60,6 +60,12 @@ export function duration(milliseconds) {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
 }
 
+// How long something took.
+export function elapsed(milliseconds) {
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  return milliseconds < 60_000 ? `${(milliseconds / 1000).toFixed(1)} s` : `${duration(milliseconds)} min`;
+}
+
 export function count(number, one, many) {
   return `${number} ${number === 1 ? one : many}`;
 }

@@ -7,9 +7,14 @@ const EDGE_PX = 8;
 
 let open = null;
 
-// `entries`: { label, iconName, danger, choose() }.
-export function openMenu(button, entries) {
+// Whether one is open; what its button stands in is left alone until it closes.
+export const menuIsOpen = () => open !== null;
+
+// `entries`: { label, iconName, danger, choose() }. A second press of the button closes it; `closed` is told of every end.
+export function openMenu(button, entries, closed) {
+  const isOwn = open?.button === button;
   closeMenu();
+  if (isOwn) return;
   const items = entries.map(({ label, iconName, danger, choose }) =>
     element(
       "button",
@@ -34,15 +39,16 @@ export function openMenu(button, entries) {
   document.body.append(menu);
   place(menu, button);
   button.setAttribute("aria-expanded", "true");
-  open = { menu, button };
+  open = { menu, button, closed };
   items[0].focus();
   document.addEventListener("pointerdown", closeOutside, true);
   addEventListener("resize", closeMenu);
+  document.addEventListener("scroll", closeMenu, true);
 }
 
 export function closeMenu() {
   if (!open) return;
-  const { menu, button } = open;
+  const { menu, button, closed } = open;
   open = null;
   const hadFocus = menu.contains(document.activeElement);
   menu.remove();
@@ -50,10 +56,12 @@ export function closeMenu() {
   if (hadFocus) button.focus();
   document.removeEventListener("pointerdown", closeOutside, true);
   removeEventListener("resize", closeMenu);
+  document.removeEventListener("scroll", closeMenu, true);
+  closed();
 }
 
 function closeOutside(event) {
-  if (!open.menu.contains(event.target)) closeMenu();
+  if (!open.menu.contains(event.target) && !open.button.contains(event.target)) closeMenu();
 }
 
 function step(event, items) {

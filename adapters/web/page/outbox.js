@@ -255,6 +255,13 @@ export function createOutbox(actions) {
       place.replaceChildren();
       advance(conversation);
     },
+    // Drops what was to be sent to a conversation that is gone.
+    forget(conversation) {
+      for (const message of [...of(conversation)]) {
+        clearTimeout(message.timer);
+        giveUp(message);
+      }
+    },
     // What waits for a connection goes as soon as there is one.
     connected() {
       if (open === null) return;

@@ -47,7 +47,7 @@ function rowView(one, current, actions) {
   const more = iconButton(`More for ${title}`, "more", () => actions.more(more, one), "plain-button row-more");
   more.setAttribute("aria-haspopup", "menu");
   more.setAttribute("aria-expanded", "false");
-  return element("li", { class: "conversation-row" }, link, more);
+  return element("li", { class: "conversation-row", "data-key": key }, link, more);
 }
 
 // A place that has the words of a search. Its title is that of its conversation.
@@ -56,7 +56,7 @@ export function hitView(hit, actions) {
   const excerpt = hit.excerpt.map(({ text, matched }) => (matched ? element("mark", {}, text) : text));
   const link = element(
     "a",
-    { class: "hit", href: address, on: { click: actions.opened } },
+    { class: "hit", href: address, on: { click: () => actions.chosen(keyOf(hit.conversation), hit.turn) } },
     element("span", { class: "hit-head" },
       element("span", { class: "conversation-title" }, titleOf({ title: hit.title, named: false })),
       element("time", { class: "conversation-when", datetime: new Date(hit.at).toISOString() }, shortWhen(hit.at)),

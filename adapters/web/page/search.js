@@ -7,13 +7,14 @@ import { hitView } from "./rows.js";
 
 const TYPING_MS = 200;
 
-// `actions`: opened(), shown(whether results take the place of the list).
+// `actions`: chosen(conversation, turn), shown(whether results take the place of the list).
 export function createSearch(actions) {
   const field = byId("search");
   const place = byId("search-results");
   const status = byId("search-status");
   let typing = 0;
-  let latest = 0;
+  // The request under way: what is typed meanwhile takes its place.
+  let asking = new AbortController();
 
   byId("search-icon").append(icon("search"));
   field.addEventListener("input", () => {
@@ -41,8 +42,9 @@ export function createSearch(actions) {
 
   async function search() {
     const words = field.value.trim();
-    latest += 1;
-    const mine = latest;
+    asking.abort();
+    asking = new AbortController();
+    const { signal } = asking;
     if (!words) {
       actions.shown(false);
       place.replaceChildren();
@@ -50,57 +52,52 @@ export function createSearch(actions) {
       return;
     }
     try {
-      const page = await api.search(words);
-      // What was typed since has an answer of its own.
-      if (mine === latest) showPage(words, page);
+      const page = await api.search(words, { signal });
+      if (signal.aborted) return;
+      place.replaceChildren();
+      showHits(words, page, signal);
     } catch (problem) {
-      if (mine !== latest) return;
+      if (signal.aborted) return;
       place.replaceChildren();
       tell(status, problem.message);
-      actions.shown(true);
     }
-  }
-
-  function showPage(words, page) {
-    place.replaceChildren(...page.hits.map((hit) => hitView(hit, actions)));
     actions.shown(true);
-    const found = page.hits.length === 0 ? `Nothing has “${words}”.` : `${count(page.hits.length, "place", "places")}${page.more ? " and more" : ""}`;
-    const missing = page.unindexed ? ` ${count(page.unindexed, "older turn is", "older turns are")} still being indexed.` : "";
-    tell(status, found + missing);
-    offerMore(words, page);
   }
 
-  function offerMore(words, { hits, more }) {
+  function showHits(words, { hits, more, unindexed }, signal) {
+    place.append(...hits.map((hit) => hitView(hit, actions)));
+    const shown = place.children.length;
+    const found = shown === 0 ? `Nothing has “${words}”.` : `${count(shown, "place", "places")}${more ? " and more" : ""}`;
+    const missing = unindexed ? ` ${count(unindexed, "turn is", "turns are")} still being indexed.` : "";
+    tell(status, found + missing);
     const last = hits.at(-1)?.turn;
-    if (!more || !last) return;
-    const mine = latest;
+    if (more && last) place.append(moreView(words, last, signal));
+  }
+
+  function moreView(words, last, signal) {
     const button = element("button", { type: "button", class: "quiet-button" }, "Show more");
     const row = element("li", { class: "list-more" }, button);
     button.addEventListener("click", async () => {
       button.disabled = true;
       try {
-        const page = await api.search(words, last);
-        if (mine !== latest) return;
-        const views = page.hits.map((hit) => hitView(hit, actions));
-        row.replaceWith(...views);
-        views[0]?.querySelector("a").focus();
-        offerMore(words, page);
+        const page = await api.search(words, { before: last, signal });
+        if (signal.aborted) return;
+        const next = place.children.length - 1;
+        row.remove();
+        showHits(words, page, signal);
+        place.children[next]?.querySelector("a, button")?.focus();
       } catch (problem) {
         button.disabled = false;
-        tell(status, problem.message);
+        if (!signal.aborted) tell(status, problem.message);
       }
     });
-    place.append(row);
+    return row;
   }
 
   return {
     focus() {
       field.focus();
       field.select();
-    },
-    // Whether a search is shown; what is shown is brought up to date by the next.
-    get isShown() {
-      return !place.hidden;
     },
   };
 }

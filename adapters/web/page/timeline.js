@@ -22,6 +22,8 @@ export function createTimeline(actions) {
   let order = [];
   let more = false;
   let loading = null;
+  // Which conversation is shown, counted: what was begun for another doesn't go on in this one.
+  let generation = 0;
   let following = true;
   let followedTo = 0;
 
@@ -74,7 +76,9 @@ export function createTimeline(actions) {
   // Loads what is above; one that is under way is waited for.
   function loadOlder(limit) {
     if (!more || order.length === 0) return Promise.resolve();
+    const mine = generation;
     loading ??= loadBefore(order[0], limit).finally(() => {
+      if (mine !== generation) return;
       loading = null;
       older.classList.remove("loading");
     });
@@ -151,14 +155,16 @@ export function createTimeline(actions) {
     return dayLines.get(name);
   }
 
-  // Goes to a turn, and loads older ones until it is there; tells whether there is such a one.
+  // Goes to a turn, and loads older ones until it is there. The answer is false where there is no such turn, and null
+  // where that can't be told.
   async function reveal(id) {
+    const mine = generation;
     following = false;
     while (!views.has(id) && more && order.length > 0 && id < order[0]) {
       const first = order[0];
       await loadOlder(PAGE_OF_REVEAL);
-      // The server can't be reached.
-      if (order[0] === first) break;
+      // Another conversation was opened, or the server can't be reached.
+      if (mine !== generation || order[0] === first) return null;
     }
     const root = views.get(id)?.root;
     if (!root) return false;
@@ -178,6 +184,9 @@ export function createTimeline(actions) {
     clear() {
       for (const id of [...views.keys()]) drop(id);
       place.replaceChildren();
+      generation += 1;
+      loading = null;
+      older.classList.remove("loading");
       dayLines.clear();
       setMore(false);
       order = [];

@@ -5,6 +5,7 @@ import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
 import { copyText, growingProse, prose } from "./prose.js";
+import { toolLine, usedToolsView } from "./tools.js";
 
 const ENDINGS = {
   budget: "Stopped early: the turn reached its limit",
@@ -22,14 +23,13 @@ const STATES = {
   failed: ["warning", "Not delivered"],
 };
 
-const TOOL_STATES = { started: "running", finished: "done", failed: "failed" };
-
 // `actions`: openPicture(file), resend(command).
 export function createTurnView(actions) {
   const said = element("div", { class: "said" });
   const activity = element("div", { class: "activity", hidden: true });
+  const used = element("div", { hidden: true });
   const answer = element("div", { class: "answer", hidden: true });
-  const root = element("article", { class: "turn" }, said, activity, answer);
+  const root = element("article", { class: "turn" }, said, activity, used, answer);
   const messages = new Map();
   const parts = new Map();
   const meta = element("div", { class: "meta", hidden: true });
@@ -49,7 +49,18 @@ export function createTurnView(actions) {
     const adopted = turn.state === "done" ? takeLive() : null;
     patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted, visible.length === 1), live?.text.body.isConnected ? live.text.body : meta);
     showMeta(visible);
+    showUsedTools();
     showActivity();
+  }
+
+  // What was done for the answer; while it is being done, the lines of the running tools say so.
+  function showUsedTools() {
+    const shown = turn.state === "done" && turn.tools.length > 0;
+    used.hidden = !shown;
+    const written = JSON.stringify(turn.tools);
+    if (!shown || used.dataset.written === written) return;
+    used.dataset.written = written;
+    used.replaceChildren(usedToolsView(turn.tools));
   }
 
   // The last that is known of the answer that is being written.
@@ -226,27 +237,6 @@ function stateLine(part, actions) {
     line.append(element("button", { type: "button", class: "quiet-button", on: { click: () => actions.resend(part.resend) } }, icon("retry"), "Send again"));
   }
   return line;
-}
-
-function toolLine({ tool, state, question }, say) {
-  if (question) return questionView(question, say);
-  const iconName = { finished: "check", failed: "warning" }[state] ?? "tool";
-  return element("p", { class: `tool tool-${state}` }, icon(iconName), element("code", {}, tool), element("span", {}, TOOL_STATES[state] ?? state));
-}
-
-// What a person is asked before a tool runs. A pressed button says its command; the answer takes the question away.
-function questionView({ html, buttons }, say) {
-  const row = element("div", { class: "question-buttons" });
-  row.append(
-    ...buttons.map(({ label, command }, index) => {
-      const press = () => {
-        row.querySelectorAll("button").forEach((button) => (button.disabled = true));
-        say(command);
-      };
-      return element("button", { type: "button", class: index === 0 ? "solid-button" : "quiet-button", on: { click: press } }, label);
-    }),
-  );
-  return element("section", { class: "question", "aria-label": "A question before a tool runs" }, prose(html), row);
 }
 
 async function copyAnswer(button, text) {

@@ -46,6 +46,8 @@ pub(crate) struct LiveHub {
 
 pub(crate) struct LiveRoom {
     conversation: ConversationId,
+    /// Cancelled when what its clients have seen is no longer there.
+    snapshots: Mutex<CancellationToken>,
     state: Mutex<RoomState>,
     wake: Notify,
 }
@@ -103,9 +105,10 @@ impl LiveHub {
     /// Subscribes a client to a conversation.
     pub(crate) fn subscribe(self: &Arc<Self>, conversation: &ConversationId) -> LiveSubscription {
         let (sender, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
-        let closed = self.stop.child_token();
         let mut rooms = self.rooms();
-        let room = Arc::clone(rooms.entry(conversation.clone()).or_insert_with(|| LiveRoom::new(conversation)));
+        let new_room = || LiveRoom::new(conversation, self.stop.child_token());
+        let room = Arc::clone(rooms.entry(conversation.clone()).or_insert_with(new_room));
+        let closed = room.snapshots().child_token();
         let mut state = room.state();
         let queue_budget = Arc::new(Semaphore::new(MAX_QUEUED_KIB));
         state.joining.push(Subscriber { frames: sender, queue_budget, closed: closed.clone() });
@@ -115,6 +118,14 @@ impl LiveHub {
         drop(state);
         room.wake.notify_one();
         LiveSubscription { frames, closed }
+    }
+
+    /// Makes the clients of a conversation connect again, for a snapshot of what is left of it.
+    pub(crate) fn send_anew(&self, conversation: &ConversationId) {
+        if let Some(room) = self.rooms().get(conversation) {
+            let outdated = std::mem::replace(&mut *room.snapshots(), self.stop.child_token());
+            outdated.cancel();
+        }
     }
 
     /// Waits until all rooms have stopped.
@@ -131,7 +142,7 @@ impl LiveHub {
         let conversation = event.conversation();
         if is_live_event && !rooms.contains_key(conversation) {
             evict_idle_rooms(&mut rooms);
-            rooms.insert(conversation.clone(), LiveRoom::new(conversation));
+            rooms.insert(conversation.clone(), LiveRoom::new(conversation, self.stop.child_token()));
         }
         let Some(room) = rooms.get(conversation).map(Arc::clone) else { return };
         let mut state = room.state();
@@ -165,9 +176,13 @@ impl LiveHub {
 }
 
 impl LiveRoom {
-    fn new(conversation: &ConversationId) -> Arc<Self> {
-        let conversation = conversation.clone();
-        Arc::new(Self { conversation, state: Mutex::default(), wake: Notify::new() })
+    fn new(conversation: &ConversationId, snapshots: CancellationToken) -> Arc<Self> {
+        let (conversation, snapshots) = (conversation.clone(), Mutex::new(snapshots));
+        Arc::new(Self { conversation, snapshots, state: Mutex::default(), wake: Notify::new() })
+    }
+
+    fn snapshots(&self) -> MutexGuard<'_, CancellationToken> {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, RoomState> {

@@ -6,13 +6,15 @@ use satchel_domain::{
     part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
 };
 use satchel_ports::ledger::{
-    ConversationSummary, ExcerptPiece, InboundFileState, QueuedMessage, SearchHit, SearchResults, TurnRecord,
+    CallOutcome, CallRecord, ConversationSummary, ExcerptPiece, InboundFileState, QueuedMessage, SearchHit,
+    SearchResults, TurnRecord,
 };
+use serde_json::Value;
 
 use crate::{
     markdown,
     previews::{MAX_PREVIEW_BYTES, MAX_PREVIEW_SIDE},
-    wire::{self, Inline, MessageFileState, TurnState},
+    wire::{self, Inline, MessageFileState, ToolState, TurnState},
 };
 
 /// Converts an entry of the list of conversations.
@@ -64,6 +66,45 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>) -> wire::T
         ending: record.ending.as_ref().map(|ending| ending.as_str().to_owned()),
         messages: record.messages.iter().map(to_wire_message).collect(),
         parts: record.parts.iter().filter_map(to_wire_part).collect(),
+        tools: record.calls.iter().map(to_wire_tool).collect(),
+    }
+}
+
+fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {
+    let state = match &call.outcome {
+        None => ToolState::Started,
+        Some(CallOutcome { failed: true, .. }) => ToolState::Failed,
+        Some(_) => ToolState::Finished,
+    };
+    let outcome = call.outcome.as_ref();
+    let reason = outcome.filter(|outcome| outcome.failed).map(|outcome| outcome.text.clone());
+    let took = outcome.and_then(|outcome| outcome.took);
+    wire::UsedTool {
+        tool: call.tool.clone(),
+        arguments: summarize_arguments(&call.arguments),
+        state,
+        reason: reason.filter(|reason| !reason.is_empty()),
+        took_ms: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// Says the arguments of a call on one line, the beginning of each.
+fn summarize_arguments(arguments: &Value) -> String {
+    const MAX_CHARS: usize = 60;
+    let shorten = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((end, _)) = words.char_indices().nth(MAX_CHARS) {
+            words.truncate(end);
+            words.push('…');
+        }
+        words
+    };
+    match arguments {
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| format!("{name}: {}", shorten(value))).collect::<Vec<_>>().join(", ")
+        }
+        other => shorten(other),
     }
 }
 

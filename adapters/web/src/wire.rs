@@ -183,6 +183,22 @@ pub(crate) struct Turn {
     pub(crate) messages: Vec<Message>,
     /// The parts of the reply, in order.
     pub(crate) parts: Vec<Part>,
+    /// The tools that the model called, in order.
+    pub(crate) tools: Vec<UsedTool>,
+}
+
+/// A tool that was called in a turn.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UsedTool {
+    pub(crate) tool: String,
+    /// The arguments, in short.
+    pub(crate) arguments: String,
+    /// `started` if the turn ended before the call did.
+    pub(crate) state: ToolState,
+    /// Why it failed, in short.
+    pub(crate) reason: Option<String>,
+    /// How long it took.
+    pub(crate) took_ms: Option<u64>,
 }
 
 /// A message of a person.

@@ -33,6 +33,7 @@ pub async fn forget_file(
 }
 
 /// The conversations of a ledger with all that belongs to them elsewhere: their workspaces, and the bytes of their files.
+#[derive(Clone)]
 pub struct ConversationsWithFiles {
     /// Where they are recorded.
     pub conversations: Arc<dyn Conversations>,
@@ -70,26 +71,47 @@ impl Conversations for ConversationsWithFiles {
         self.conversations.index_turns(limit).await
     }
 
-    /// Forgets the conversation, and removes its workspace and the bytes that nothing else refers to. What of these fails,
-    /// or is cut short by a crash, maintenance does later.
+    /// Forgets the conversation, and removes its workspace and the bytes that nothing else refers to. If that fails or is
+    /// cut short by a crash, maintenance does it later. A caller that stops waiting doesn't stop it.
     async fn forget_conversation(
         &self,
         conversation: &ConversationId,
     ) -> Result<ForgetConversationOutcome, LedgerError> {
-        let outcome = self.conversations.forget_conversation(conversation).await?;
-        if let ForgetConversationOutcome::Forgotten(blobs) = &outcome {
-            if let Err(error) = self.workspace.remove_conversation(conversation).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(chat.id = %conversation, error, "removing a forgotten conversation's workspace failed; maintenance will remove it");
+        let (whole, conversation) = (self.clone(), conversation.clone());
+        let forget = tokio::spawn(async move {
+            let outcome = whole.conversations.forget_conversation(&conversation).await?;
+            if let ForgetConversationOutcome::Forgotten(blobs) = &outcome {
+                whole.remove_files(&conversation, blobs).await;
             }
-            let unreferenced = self.storage.find_unreferenced(blobs).await?;
-            remove_blobs(&*self.blobs, &unreferenced, conversation).await;
-        }
-        Ok(outcome)
+            Ok(outcome)
+        });
+        let failed = |error| LedgerError::Store { operation: "forgetting a conversation", source: Box::new(error) };
+        forget.await.map_err(failed)?
     }
 
     async fn list_forgotten_workspaces(&self) -> Result<Vec<ConversationId>, LedgerError> {
         self.conversations.list_forgotten_workspaces().await
+    }
+
+    async fn record_workspace_removed(&self, conversation: &ConversationId) -> Result<(), LedgerError> {
+        self.conversations.record_workspace_removed(conversation).await
+    }
+}
+
+impl ConversationsWithFiles {
+    /// Removes what a forgotten conversation had elsewhere.
+    async fn remove_files(&self, conversation: &ConversationId, blobs: &[Sha256]) {
+        if let Err(error) = remove_workspace(&*self.conversations, &*self.workspace, conversation).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(chat.id = %conversation, error, "removing a forgotten conversation's workspace failed; maintenance will remove it");
+        }
+        match self.storage.find_unreferenced(blobs).await {
+            Ok(unreferenced) => remove_blobs(&*self.blobs, &unreferenced, conversation).await,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(chat.id = %conversation, error, "finding a forgotten conversation's bytes failed; garbage collection will delete them");
+            }
+        }
     }
 }
 
@@ -107,17 +129,29 @@ pub enum WorkspaceRemovalError {
 /// Removes the workspaces that are left of forgotten conversations, and returns how many there were.
 ///
 /// # Errors
-/// When the ledger or the disk fails.
+/// The first failure of the ledger or the disk; the others are removed all the same.
 pub async fn remove_forgotten_workspaces(
     conversations: &dyn Conversations,
     workspace: &dyn Workspace,
 ) -> Result<u64, WorkspaceRemovalError> {
-    let mut removed = 0;
+    let (mut removed, mut first_error) = (0, Ok(()));
     for conversation in conversations.list_forgotten_workspaces().await? {
-        workspace.remove_conversation(&conversation).await?;
-        removed += 1;
+        match remove_workspace(conversations, workspace, &conversation).await {
+            Ok(()) => removed += 1,
+            Err(error) if first_error.is_ok() => first_error = Err(error),
+            Err(_) => {}
+        }
     }
-    Ok(removed)
+    first_error.map(|()| removed)
+}
+
+async fn remove_workspace(
+    conversations: &dyn Conversations,
+    workspace: &dyn Workspace,
+    conversation: &ConversationId,
+) -> Result<(), WorkspaceRemovalError> {
+    workspace.remove_conversation(conversation).await?;
+    Ok(conversations.record_workspace_removed(conversation).await?)
 }
 
 /// Removes bytes that nothing refers to. If this fails, garbage collection removes them later.
@@ -151,6 +185,7 @@ mod tests {
         let (mut conversations, mut storage) = (MockConversations::new(), MockStorage::new());
         let forgotten = ForgetConversationOutcome::Forgotten(vec![Sha256([1; 32]), Sha256([2; 32])]);
         conversations.expect_forget_conversation().once().returning(move |_| Ok(forgotten.clone()));
+        conversations.expect_record_workspace_removed().times(0..=1).returning(|_| Ok(()));
         storage.expect_find_unreferenced().once().returning(|blobs| Ok(vec![blobs[1]]));
         (conversations, storage)
     }

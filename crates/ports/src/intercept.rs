@@ -126,6 +126,7 @@ intercept! {
         fn index_turns(limit: u32) -> u64;
         fn forget_conversation(conversation: &ConversationId) -> ForgetConversationOutcome;
         fn list_forgotten_workspaces() -> Vec<ConversationId>;
+        fn record_workspace_removed(conversation: &ConversationId) -> ();
     }
     Storage {
         fn active_conversations(since: Timestamp) -> Vec<ConversationId>;

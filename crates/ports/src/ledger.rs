@@ -29,7 +29,8 @@ pub use self::{
 };
 pub use self::{
     archive::{
-        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord, UndecodableCount,
+        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, CallOutcome, CallRecord, OutboxQuery, TurnQuery,
+        TurnRecord, UndecodableCount,
     },
     conversations::{
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ExcerptPiece,

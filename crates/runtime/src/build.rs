@@ -31,6 +31,7 @@ pub struct Runner {
 impl Runner {
     /// Runs until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     pub async fn run(self, stop: CancellationToken) {
+        self.maintenance.prepare().await;
         run_with_maintenance(self.lanes.run(stop.clone()), self.maintenance.run(stop)).await;
     }
 }

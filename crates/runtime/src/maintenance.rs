@@ -22,8 +22,12 @@ const TRASH_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// For how long a line of the audit log is kept.
 const AUDIT_TTL: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// How many turns are indexed in one commit: others that write wait for few milliseconds.
-const INDEXED_TOGETHER: u32 = 100;
+/// How many turns are indexed in one commit, for which others that write wait: about 5 ms, and a tenth of a second where
+/// each has a long text.
+const INDEXED_TOGETHER: u32 = 40;
+
+/// The pause between two such commits.
+const INDEXING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why the stores could not be cleaned.
 #[derive(Debug, thiserror::Error)]
@@ -96,8 +100,10 @@ pub async fn prune_audit(storage: &dyn Storage, now: Timestamp) -> Result<u64, L
 /// # Errors
 /// When the ledger fails.
 pub async fn index_turns(conversations: &dyn Conversations, stop: &CancellationToken) -> Result<(), LedgerError> {
-    while conversations.index_turns(INDEXED_TOGETHER).await? > 0 && !stop.is_cancelled() {
-        tokio::task::yield_now().await;
+    while conversations.index_turns(INDEXED_TOGETHER).await? > 0 {
+        if stop.run_until_cancelled(tokio::time::sleep(INDEXING_PAUSE)).await.is_none() {
+            break;
+        }
     }
     Ok(())
 }
@@ -126,10 +132,16 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
+    /// Removes what a crash has left of forgotten conversations, before their names can be used again.
+    pub async fn prepare(&self) {
+        let removed = remove_forgotten_workspaces(&*self.conversations, &*self.workspace).await;
+        log_report("workspaces of forgotten conversations", removed);
+    }
+
     /// Removes the leftovers of dead processes at once, then collects garbage every hour until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
-        self.tidy_conversations(&stop).await;
+        self.index_turns(&stop).await;
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
             let result = collect_garbage(&*self.storage, &*self.blobs).await;
             log_report("unused stored bytes", result.map(|report| report.freed_bytes));
@@ -138,14 +150,12 @@ impl Maintenance {
             log_report("the /tmp of idle conversations", result);
             log_report("files deleted a day ago", empty_trash(&*self.workspace, now).await);
             log_report("lines of the audit log that are 90 days old", prune_audit(&*self.storage, now).await);
-            self.tidy_conversations(&stop).await;
+            self.prepare().await;
+            self.index_turns(&stop).await;
         }
     }
 
-    /// Goes on with what a crash may have cut short, and indexes what nobody has searched for.
-    async fn tidy_conversations(&self, stop: &CancellationToken) {
-        let removed = remove_forgotten_workspaces(&*self.conversations, &*self.workspace).await;
-        log_report("workspaces of forgotten conversations", removed);
+    async fn index_turns(&self, stop: &CancellationToken) {
         if let Err(error) = index_turns(&*self.conversations, stop).await {
             tracing::warn!(error = error_chain(&error), "failed to index turns for searches");
         }
@@ -222,6 +232,7 @@ mod tests {
         let forgotten: ConversationId = "web:gone".parse().unwrap();
         let left = forgotten.clone();
         conversations.expect_list_forgotten_workspaces().once().returning(move || Ok(vec![left.clone()]));
+        conversations.expect_record_workspace_removed().once().returning(|_| Ok(()));
         conversations.expect_list_forgotten_workspaces().times(2).returning(|| Ok(Vec::new()));
         let is_forgotten = move |conversation: &ConversationId| *conversation == forgotten;
         workspace.expect_remove_conversation().once().withf(is_forgotten).returning(|_| Ok(()));
@@ -235,7 +246,9 @@ mod tests {
         let start = tokio::time::Instant::now();
         let (storage, clock) = (Arc::new(ledger), Arc::new(ManualClock::at(Timestamp(5_000))));
         let (blobs, workspace) = (Arc::new(blobs), Arc::new(workspace));
-        Maintenance { storage, conversations, clock, blobs, workspace }.run(stop).await;
+        let maintenance = Maintenance { storage, conversations, clock, blobs, workspace };
+        maintenance.prepare().await;
+        maintenance.run(stop).await;
         assert_eq!(start.elapsed().as_secs() / 3600, 2);
     }
 }

@@ -53,6 +53,7 @@ fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
         ending,
         response: is_complete.then(|| OutgoingResponse::from_text("Hi.")),
         parts: if is_complete { vec![part] } else { Vec::new() },
+        calls: Vec::new(),
         messages: Vec::new(),
     }
 }

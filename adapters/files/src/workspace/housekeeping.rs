@@ -18,12 +18,14 @@ use crate::{directory, modes, temp};
 const MAX_CLOCK_LAG: Duration = Duration::from_secs(2);
 
 impl DirectoryWorkspace {
-    /// Removes the temporary files of dead processes and returns how many there were. It walks all workspaces.
+    /// Removes the temporary files of dead processes, and what they had begun to remove; returns how many there were. It
+    /// walks all workspaces.
     pub(super) async fn remove_temporary_files(&self) -> io::Result<u64> {
         self.run_in_background(|root| {
             let shared = root.shared.as_ref().map_or(Ok(0), |(shared, _)| remove_leftovers(shared));
+            let discarded = root.remove_discarded();
             let own = remove_leftovers(&root.directory);
-            Ok(own? + shared?)
+            Ok(own? + shared? + discarded?)
         })
         .await
     }

@@ -14,7 +14,12 @@ use satchel_ports::{
 };
 
 use super::{usage::QuotaUsage, workspace_error, write::lock_usage};
+use uuid::Uuid;
+
 use crate::{DirectoryOpenError, directory, modes};
+
+/// How the directory of a removed conversation is called until it is gone. No conversation's name begins with a dot.
+const DISCARDED_PREFIX: &str = ".discarded-";
 
 /// The root of all workspaces.
 pub(super) struct WorkspaceRoot {
@@ -126,17 +131,38 @@ impl WorkspaceRoot {
         Ok(true)
     }
 
-    /// Removes a conversation's directory with all that is in it. Links are removed, not what they lead to.
+    /// Removes a conversation's directory with all that is in it: first its name, so that what comes later has a directory of
+    /// its own. Links are removed, not what they lead to.
     pub(super) fn remove_conversation(&self, directory: &str) -> io::Result<()> {
-        let usage = self.usage(directory);
-        // No file is published meanwhile.
-        let mut usage = lock_usage(&usage);
-        usage.invalidate();
-        match self.directory.remove_dir_all(directory) {
-            Ok(()) => directory::sync(&self.directory),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+        let discarded = format!("{DISCARDED_PREFIX}{}", Uuid::now_v7());
+        {
+            let usage = self.usage(directory);
+            // No file is published meanwhile.
+            let mut usage = lock_usage(&usage);
+            usage.invalidate();
+            match self.directory.rename(directory, &self.directory, &discarded) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                renamed => renamed?,
+            }
+            directory::sync(&self.directory)?;
         }
+        self.directory.remove_dir_all(&discarded)
+    }
+
+    /// Removes the directories of removed conversations that a process left when it died; returns how many there were.
+    pub(super) fn remove_discarded(&self) -> io::Result<u64> {
+        let mut removed = 0;
+        for entry in self.directory.entries()? {
+            let name = entry?.file_name();
+            if name.to_string_lossy().starts_with(DISCARDED_PREFIX) {
+                match self.directory.remove_dir_all(&name) {
+                    // Another process was quicker.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    outcome => outcome.map(|()| removed += 1)?,
+                }
+            }
+        }
+        Ok(removed)
     }
 
     /// The mounts of a conversation that exist and that it alone uses, by the name of its directory.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken promise ends the test")]
 
+mod forgetting;
 mod full;
 mod group_commit;
 mod history;

@@ -29,6 +29,7 @@ fn record(number: u128) -> TurnRecord {
         response: None,
         messages: Vec::new(),
         parts: Vec::new(),
+        calls: Vec::new(),
     }
 }
 

@@ -101,9 +101,9 @@ pub(crate) fn read_turn_id(before: Option<String>) -> Result<Option<TurnId>, Pro
     params(("id" = String, Path, description = "The part of the conversation id after `web:`.")),
     request_body = ConversationChange,
     responses(
-        (status = 204, description = "It is listed so from now on."),
+        (status = 204, description = "The list shows it."),
         (status = 404, description = "There is no such conversation.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The name is too long.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The name is too long, or it would be both pinned and archived.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn change(
@@ -121,6 +121,9 @@ pub(crate) async fn change(
 
 fn to_listing_changes(change: ConversationChange) -> Result<Vec<ListingChange>, Problem> {
     let ConversationChange { name, pinned, archived } = change;
+    if pinned == Some(true) && archived == Some(true) {
+        return Err(Problem::invalid("A conversation can't be both pinned and archived."));
+    }
     let mut changes = Vec::new();
     if let Some(name) = name {
         let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -154,7 +157,10 @@ pub(crate) async fn forget(
 ) -> Result<StatusCode, Problem> {
     let conversation = state.conversation(&id)?;
     match state.conversations.forget_conversation(&conversation).await? {
-        ForgetConversationOutcome::Forgotten(_) => Ok(StatusCode::NO_CONTENT),
+        ForgetConversationOutcome::Forgotten(_) => {
+            state.hub.send_anew(&conversation);
+            Ok(StatusCode::NO_CONTENT)
+        }
         ForgetConversationOutcome::NotFound => Err(Problem::not_found("conversation")),
         ForgetConversationOutcome::Busy => {
             let detail = "An answer is under way in this conversation. Stop it or wait for it, then delete it again.";

@@ -35,7 +35,7 @@ pub(crate) struct SearchQuery {
     get,
     path = "/api/search",
     params(
-        ("q" = String, Query, description = "The words, all of which must be there. The beginning of a word is enough; upper case and accents make no difference; there are no operators."),
+        ("q" = String, Query, description = "The words, all of which must be there. The first two letters of a word are enough; upper case and accents make no difference; there are no operators."),
         ("before" = Option<String>, Query, description = "The `turn` of the last hit that you have: only older ones."),
         ("limit" = Option<u32>, Query, description = "Maximum number of hits."),
     ),

@@ -71,3 +71,20 @@ fn large_still_images_and_unknown_ones_have_previews() {
         assert_eq!(image(mime, bytes, side, animated), expected, "{mime} {bytes} {side} {animated}");
     }
 }
+
+#[test]
+fn arguments_are_said_on_one_line() {
+    let arguments = serde_json::json!({
+        "path": "/shared/a.txt",
+        "content": format!("first line\n\nsecond {}", "long ".repeat(30)),
+        "overwrite": true,
+        "list": [1, 2],
+    });
+    let summary = summarize_arguments(&arguments);
+    assert!(!summary.contains('\n') && summary.contains("path: /shared/a.txt"), "{summary}");
+    assert!(summary.contains("content: first line second long") && summary.contains("lo…"), "{summary}");
+    assert!(summary.contains("overwrite: true") && summary.contains("list: [1,2]"), "{summary}");
+    assert!(summary.chars().count() < 140, "{summary}");
+    assert_eq!(summarize_arguments(&serde_json::json!("ä".repeat(61))), format!("{}…", "ä".repeat(60)));
+    assert_eq!(summarize_arguments(&serde_json::json!({})), "");
+}

@@ -3,7 +3,7 @@
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, problem, sent};
+use crate::stage::{Events, Stage, problem, sent};
 
 /// Sends a message to a conversation of the web.
 async fn say_in(stage: &Stage, conversation: &str, text: &str) {
@@ -80,6 +80,7 @@ async fn conversation_is_named_pinned_and_archived() {
     assert_eq!(long["detail"], "A name has at most 100 characters.");
     problem(change(&stage, "a", json!({"name": "a\u{0007}"})).await, 422, "invalid_request").await;
     problem(change(&stage, "a", json!({"title": "x"})).await, 422, "invalid_request").await;
+    problem(change(&stage, "a", json!({"pinned": true, "archived": true})).await, 422, "invalid_request").await;
     problem(change(&stage, "never", json!({"pinned": true})).await, 404, "not_found").await;
     problem(change(&stage, "not%20one", json!({"pinned": true})).await, 404, "not_found").await;
 }
@@ -105,6 +106,7 @@ async fn what_was_said_is_found() {
     {
         assert_eq!(search(&stage, words).await["hits"].as_array().unwrap().len(), hits, "{words}");
     }
+    assert_eq!(search(&stage, "contract\0").await["hits"].as_array().unwrap().len(), 1, "no character is an error");
     for words in ["\"", "* - :", ""] {
         let refused = problem(stage.get(&search_for(words)).await, 422, "invalid_request").await;
         assert_eq!(refused["detail"], "Type a word or a number to search for.");
@@ -130,7 +132,11 @@ async fn forgotten_conversation_is_gone_for_the_page() {
     let (lease, parts) = stage.answer("told", Vec::new()).await;
     problem(forget(&stage, "a").await, 409, "busy").await;
     stage.settle(&lease, &parts[0], sent(&parts[0])).await;
+    let mut open = Events::of(&stage).await;
+    assert_eq!(open.expect("snapshot").await["turns"].as_array().unwrap().len(), 1);
     assert_eq!(forget(&stage, "a").await.status(), 204);
+    assert_eq!(open.next().await, None, "whoever looks at it connects again");
+    assert_eq!(Events::of(&stage).await.expect("snapshot").await["turns"], json!([]));
     assert_eq!(list(&stage, "").await, (Vec::new(), json!(false)));
     assert_eq!(stage.json("/api/conversations/a/turns").await["turns"], json!([]));
     assert_eq!(search(&stage, "secret").await["hits"], json!([]));

@@ -1,5 +1,7 @@
 //! The archive: what is stored, as people, tools and operators read it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, HistoryMessage, OutgoingResponse, Part, PartId,
@@ -60,6 +62,30 @@ pub struct TurnRecord {
     pub messages: Vec<QueuedMessage>,
     /// The parts, in order, replaced ones included.
     pub parts: Vec<Part>,
+    /// The tool calls of the model, in order.
+    pub calls: Vec<CallRecord>,
+}
+
+/// A tool call of a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRecord {
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments as the model gave them.
+    pub arguments: serde_json::Value,
+    /// How it ended; `None` if the turn ended before it did.
+    pub outcome: Option<CallOutcome>,
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallOutcome {
+    /// Whether it failed.
+    pub failed: bool,
+    /// The beginning of what the model was told.
+    pub text: String,
+    /// How long it took since the model asked for it; `None` in records of earlier versions.
+    pub took: Option<Duration>,
 }
 
 impl TurnRecord {

@@ -12,9 +12,9 @@ use super::LedgerError;
 /// - A conversation is listed from its first message on, until it is forgotten. One that is archived is listed apart, until
 ///   its next message.
 /// - A search finds each completed turn by the words of its messages, of its voice notes and of its reply, and by the names
-///   of its files; upper case and accents make no difference, and the beginning of a word is enough. Turns that are not
-///   indexed yet are counted.
-/// - What is forgotten, a file or a conversation, is not found any more.
+///   of its files; of a long text it knows the first 65 536 characters. Upper case and accents make no difference, and the
+///   first two letters of a word are enough. Turns that are not indexed yet are counted.
+/// - Forgotten files and conversations are not found any more.
 /// - Forgetting a conversation removes its messages, replies, files, index entries and settings in one commit. The keys of
 ///   its messages stay, so that a repeated message is still known, and numbers of files are not used again.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -39,7 +39,7 @@ pub trait Conversations: Send + Sync {
     /// Returns what has all words, the newest first; a conversation that is named so comes before its turns.
     async fn search_conversations(&self, search: &ConversationSearch) -> Result<SearchResults, LedgerError>;
 
-    /// Adds completed turns to the index, the oldest first and at most `limit`; returns how many are left.
+    /// Adds completed turns to the index, the newest first and at most `limit`; returns how many are left.
     async fn index_turns(&self, limit: u32) -> Result<u64, LedgerError>;
 
     /// Forgets a conversation in which nothing is under way. Its workspace is for the caller to remove.
@@ -48,8 +48,11 @@ pub trait Conversations: Send + Sync {
         conversation: &ConversationId,
     ) -> Result<ForgetConversationOutcome, LedgerError>;
 
-    /// Returns the forgotten conversations whose workspaces are not recorded as empty.
+    /// Returns the forgotten conversations whose workspaces are not recorded as removed, without those that go on.
     async fn list_forgotten_workspaces(&self) -> Result<Vec<ConversationId>, LedgerError>;
+
+    /// Records that the workspace of a forgotten conversation is removed.
+    async fn record_workspace_removed(&self, conversation: &ConversationId) -> Result<(), LedgerError>;
 }
 
 /// A query for conversations.
@@ -124,7 +127,8 @@ impl SearchWords {
     /// When nothing is left, or too much.
     pub fn parse(text: &str) -> Result<Self, ParseSearchError> {
         let is_word = |word: &&str| word.contains(char::is_alphanumeric);
-        let words: Vec<String> = text.split_whitespace().filter(is_word).map(str::to_owned).collect();
+        let is_gap = |char: char| char.is_whitespace() || char.is_control();
+        let words: Vec<String> = text.split(is_gap).filter(is_word).map(str::to_owned).collect();
         match words.len() {
             0 => Err(ParseSearchError::NoWords),
             1..=MAX_SEARCH_WORDS => Ok(Self(words)),
@@ -206,6 +210,7 @@ mod tests {
         let words = |text: &str| SearchWords::parse(text).map(|words| words.0.join("|"));
         assert_eq!(words("  rent \n contract 2024 ").unwrap(), "rent|contract|2024");
         assert_eq!(words("AND -x \"quoted OR NEAR(a*").unwrap(), "AND|-x|\"quoted|OR|NEAR(a*");
+        assert_eq!(words("a\0b\u{1}c").unwrap(), "a|b|c", "no control character reaches the database");
         assert_eq!(words("* \" - ( ) ^ :"), Err(ParseSearchError::NoWords));
         assert_eq!(words(""), Err(ParseSearchError::NoWords));
         assert_eq!(words(&"w ".repeat(17)), Err(ParseSearchError::TooManyWords));

@@ -118,6 +118,7 @@ fn said(id: TurnId, text: &str, files: Vec<(FileReference, InboundFileState)>) -
         response: None,
         messages: vec![message],
         parts: Vec::new(),
+        calls: Vec::new(),
     }
 }
 

@@ -18,3 +18,4 @@ mod readme_steps;
 mod refusals;
 mod survival;
 mod token;
+mod tools;

@@ -133,7 +133,9 @@ pub async fn words_are_found_where_they_were_said(fixture: &impl LedgerFixture) 
         ledger.conversations.search_conversations(&search_for(operator)).await.unwrap();
     }
     assert_eq!(search(&ledger, "contract OR nothing").await, [""; 0], "no word is an operator");
-    assert_eq!(search(&ledger, "cweb").await, [""; 0], "the channel is not one of the words");
+    assert_eq!(search(&ledger, "c776562").await, [""; 0], "the channel is not one of the words");
+    exchange(&ledger, &message_in("web-2:a", "4", "contract of another channel"), "No.").await;
+    assert_eq!(search(&ledger, "contract").await.len(), 2, "a channel whose name begins like this one's");
 
     let older =
         ledger.conversations.search_conversations(&ConversationSearch { limit: 1, ..search_for("contract") }).await;
@@ -168,6 +170,7 @@ pub async fn files_are_found_until_they_are_forgotten(fixture: &impl LedgerFixtu
     let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
     assert_eq!(search(&ledger, "beach jpg").await, ["web:a: [beach]_2024.[jpg]\nnote.ogg"]);
+    assert_eq!(search(&ledger, "b").await, [""; 0], "one letter is no beginning");
     assert_eq!(search(&ledger, "bread").await.len(), 1);
     assert_eq!(search(&ledger, "hurry").await.len(), 1, "an injected message was answered there");
 
@@ -227,7 +230,10 @@ pub async fn forgotten_conversation_leaves_only_keys(fixture: &impl LedgerFixtur
     assert_eq!(ledger.storage.find_unreferenced(&[file.sha256]).await.unwrap(), [file.sha256]);
     let scope = UsageScope::Conversation(lease.conversation.clone());
     let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
-    assert!(usages.iter().all(|usage| (usage.files, usage.bytes) == (0, 0)), "{usages:?}");
+    assert!(usages.iter().all(|usage| (usage.files, usage.bytes, usage.workspace_bytes) == (0, 0, 0)), "{usages:?}");
+    assert_eq!(ledger.conversations.list_forgotten_workspaces().await.unwrap(), [lease.conversation.clone()]);
+    ledger.conversations.record_workspace_removed(&lease.conversation).await.unwrap();
+    assert_eq!(ledger.conversations.list_forgotten_workspaces().await.unwrap(), []);
     assert_eq!(ledger.conversations.find_conversation(&lease.conversation).await.unwrap(), None);
     let again = ledger.conversations.forget_conversation(&lease.conversation).await.unwrap();
     assert_eq!(again, ForgetConversationOutcome::NotFound);
@@ -270,12 +276,18 @@ pub async fn forgotten_conversation_frees_quota(fixture: &impl LedgerFixture) {
         let sent = InboundMessage { sender: Sender::new("7", "Ada"), ..message_in(name, name, "hello") };
         let (lease, turn) = receive(&ledger, &sent).await;
         ledger.turns.register_files(turn, &[new_file("a.txt"), new_file("b.txt")]).await.unwrap();
+        ledger.storage.record_workspace(&lease.conversation, 100).await.unwrap();
         ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     }
     ledger.conversations.forget_conversation(&conversation("web:a")).await.unwrap();
+    // It goes on before its old workspace is recorded as empty.
+    ledger.inbox.receive(&message_in("web:a", "again", "hello again"), ClaimMode::Never).await.unwrap();
+    ledger.storage.record_workspace(&conversation("web:a"), 0).await.unwrap();
+    assert_eq!(ledger.conversations.list_forgotten_workspaces().await.unwrap(), [], "what it has is its own");
     let person = UsageScope::Person("web:7".parse().unwrap());
     let usage = ledger.storage.usages(&UsageQuery::Scopes(vec![person])).await.unwrap();
-    assert_eq!((usage[0].files, usage[0].bytes), (2, 6), "those of the other conversation");
+    let counted = (usage[0].files, usage[0].bytes, usage[0].workspace_bytes);
+    assert_eq!(counted, (2, 6, 100), "that of the other conversation");
 }
 
 /// Catches: a name that stays behind when its conversation is renamed.

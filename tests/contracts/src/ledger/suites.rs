@@ -179,6 +179,7 @@ macro_rules! archive_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             turns::turn_record_is_complete
+            turns::calls_of_a_turn_have_their_outcomes
             turns::turns_are_paged
             files::foreign_file_is_unknown
         }

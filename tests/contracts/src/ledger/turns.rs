@@ -1,6 +1,6 @@
 //! Promises about turns, their journal and the history.
 
-use std::num::NonZeroU64;
+use std::{num::NonZeroU64, time::Duration};
 
 use satchel_domain::{
     CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
@@ -9,7 +9,8 @@ use satchel_domain::{
 use satchel_ports::{
     Clock,
     ledger::{
-        ClaimMode, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery, TurnRecord,
+        CallOutcome, ClaimMode, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery,
+        TurnRecord,
     },
 };
 
@@ -200,6 +201,44 @@ pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
     let files = &record.messages[0].files;
     assert_eq!(files[0], InboundFileState::Stored(stored));
     assert!(matches!(&files[1], InboundFileState::Waiting(reference) if reference.filename.as_str() == "b.txt"));
+}
+
+/// Catches: a call that is left out, told as done though it failed, or timed by another.
+pub async fn calls_of_a_turn_have_their_outcomes(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "read and write")).await;
+    let call = |ordinal: u32, name: &str| ToolCall {
+        id: CallId { turn, ordinal },
+        name: name.to_owned(),
+        arguments: serde_json::json!({ "path": format!("/shared/{ordinal}.txt") }),
+    };
+    let asked = |calls: Vec<ToolCall>| JournalEntry::Model {
+        agent: None,
+        task: None,
+        steered: Vec::new(),
+        text: String::new(),
+        calls,
+        awaiting_decision: Vec::new(),
+    };
+    let entry = asked(vec![call(0, "file_read"), call(1, "file_write")]);
+    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    fixture.clock().advance(Duration::from_millis(40));
+    let failure = ToolOutcome { failed: true, ..ToolOutcome::from_text("there is no such file") };
+    ledger.turns.journal_outcome(&lease, turn, 0, &failure, &[]).await.unwrap();
+    fixture.clock().advance(Duration::from_millis(2));
+    ledger.turns.journal_outcome(&lease, turn, 1, &ToolOutcome::from_text("written"), &[]).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &asked(vec![call(2, "file_list")])).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+
+    let calls = ledger.archive.turn(turn).await.unwrap().unwrap().calls;
+    let tools: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), &call.arguments["path"])).collect();
+    let paths = ["/shared/0.txt", "/shared/1.txt", "/shared/2.txt"].map(|path| serde_json::json!(path));
+    assert_eq!(tools, [("file_read", &paths[0]), ("file_write", &paths[1]), ("file_list", &paths[2])]);
+    let outcome = |failed, text: &str, took| {
+        Some(CallOutcome { failed, text: text.to_owned(), took: Some(Duration::from_millis(took)) })
+    };
+    let outcomes: Vec<_> = calls.into_iter().map(|call| call.outcome).collect();
+    assert_eq!(outcomes, [outcome(true, "there is no such file", 40), outcome(false, "written", 42), None]);
 }
 
 /// Catches: a page that shows a turn twice, or leaves one out.

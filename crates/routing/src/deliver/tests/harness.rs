@@ -148,6 +148,7 @@ impl DeliveryHarness {
                 response: None,
                 messages: Vec::new(),
                 parts: all.clone(),
+                calls: Vec::new(),
             };
             Ok(Some(record))
         });

@@ -54,13 +54,13 @@ pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
             ResultRow::new("conversations: 100 000 messages indexed", turns * 2.0 / indexing.as_secs_f64(), "/s"),
             request_row(&harness, "conversations: list of 10 000", "/api/conversations?limit=60", 20.0, 60).await?,
         ];
-        // The first is in nearly every message, the last in a single one.
+        let (frequent, second, rare) = (word(0), word(1), word(20_000));
         for (name, words) in [
-            ("a frequent word", "word0"),
-            ("a rare word", "word4711"),
-            ("the beginning of most words", "wo"),
-            ("two frequent words", "word0+word1"),
-            ("one message", "needle"),
+            ("a frequent word", frequent.clone()),
+            ("a rare word", rare.clone()),
+            ("the first two letters of words", frequent[..2].to_owned()),
+            ("two frequent words", format!("{frequent}+{second}")),
+            ("one message", "needle".to_owned()),
         ] {
             let name = format!("conversations: search for {name}");
             rows.push(request_row(&harness, &name, &format!("/api/search?q={words}"), 50.0, 1).await?);
@@ -128,14 +128,26 @@ async fn write_conversation(ledger: Arc<SqliteLedger>, number: u32) -> Result<()
     Ok(())
 }
 
-/// So many words, of which the first hundreds are frequent and the others rare, as in a language.
+/// So many words, of which a few are frequent and most rare, as in a language.
 fn words(seed: u32, count: u32) -> String {
-    let word = |position: u32| {
+    let pick = |position: u32| {
         let mixed = (seed.wrapping_mul(2_654_435_761) ^ position.wrapping_mul(40_503)).rotate_left(position % 31);
         let number = f64::from(mixed % 10_000) / 10_000.0;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 30 000")]
         let rank = (number.powi(4) * 30_000.0) as u32;
-        format!("word{rank}")
+        word(rank)
     };
-    (0..count).map(word).collect::<Vec<_>>().join(" ")
+    (0..count).map(pick).collect::<Vec<_>>().join(" ")
+}
+
+/// A word of two to five syllables.
+fn word(rank: u32) -> String {
+    let mut bits = rank.wrapping_add(1).wrapping_mul(2_246_822_519) ^ 0x9e37_79b9;
+    let mut text = String::new();
+    for _ in 0..2 + rank % 4 {
+        text.push(char::from(b"bdfghklmnprstvwz"[(bits & 15) as usize]));
+        text.push(char::from(b"aeiouaei"[(bits >> 4 & 7) as usize]));
+        bits = bits.rotate_right(7).wrapping_mul(668_265_263);
+    }
+    text
 }
