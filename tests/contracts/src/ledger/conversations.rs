@@ -231,7 +231,10 @@ pub async fn forgotten_conversation_leaves_only_keys(fixture: &impl LedgerFixtur
     let scope = UsageScope::Conversation(lease.conversation.clone());
     let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
     assert!(usages.iter().all(|usage| (usage.files, usage.bytes, usage.workspace_bytes) == (0, 0, 0)), "{usages:?}");
-    assert_eq!(ledger.conversations.list_forgotten_workspaces().await.unwrap(), [lease.conversation.clone()]);
+    assert_eq!(
+        ledger.conversations.list_forgotten_workspaces().await.unwrap(),
+        std::slice::from_ref(&lease.conversation)
+    );
     ledger.conversations.record_workspace_removed(&lease.conversation).await.unwrap();
     assert_eq!(ledger.conversations.list_forgotten_workspaces().await.unwrap(), []);
     assert_eq!(ledger.conversations.find_conversation(&lease.conversation).await.unwrap(), None);

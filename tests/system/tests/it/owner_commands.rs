@@ -1,6 +1,7 @@
 //! The owner's commands over the real binary: `run`, logging in, choosing a model, `init`, `doctor`, `config schema`, `audit`.
 
 mod audit;
+mod deletion;
 mod doctor;
 mod file_modes;
 mod garbage_collection;

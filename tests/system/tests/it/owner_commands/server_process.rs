@@ -87,6 +87,13 @@ impl ServerProcess {
         (answer.status().as_u16(), answer.text().await.expect("it is text"))
     }
 
+    /// Deletes something as a browser that has used the printed link, and returns the status.
+    pub(super) async fn delete(&self, path: &str) -> u16 {
+        let http = client().expect("HTTP can be spoken");
+        let answer = http.delete(format!("{}{path}", self.page)).header(header::COOKIE, self.cookie().await);
+        answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}")).status().as_u16()
+    }
+
     async fn cookie(&self) -> &str {
         let logged_in = async || {
             let link = self.link.as_deref().expect("it printed a link");

@@ -1,0 +1,78 @@
+//! The deletion of a conversation on the page, whole and cut short.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::{Conversations, ledger::ForgetConversationOutcome};
+use satchel_system::real_binary::TestHome;
+use serde_json::{Value, json};
+
+use super::server_process::ServerProcess;
+
+/// Words that are in what is said and written, and nowhere else.
+const SAYING: &str = "write plan.txt: the xylophone plan";
+
+fn workspace(home: &TestHome) -> PathBuf {
+    home.data_directory().join("workspaces/web=test")
+}
+
+async fn search(server: &ServerProcess) -> Value {
+    let (status, found) = server.get("/api/search?q=xylophone").await;
+    assert_eq!(status, 200, "{found}");
+    serde_json::from_str(&found).expect("it is JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_conversation_goes_with_its_workspace() {
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &["--set", "model=offline"]);
+    let turn = server.send_and_wait(SAYING).await;
+    let parts = turn["parts"].as_array().into_iter().flatten();
+    let file = parts.filter_map(|part| part["files"][0]["url"].as_str()).next().expect("the file was sent").to_owned();
+    assert!(workspace(&home).join("shared/plan.txt").is_file());
+    assert_eq!(search(&server).await["hits"][0]["conversation"], "web:test");
+    assert_eq!(server.get(&file).await.0, 200);
+
+    assert_eq!(server.delete("/api/conversations/test").await, 204);
+    assert!(!workspace(&home).exists(), "its files are gone");
+    assert_eq!(server.get(&file).await.0, 404);
+    assert_eq!(search(&server).await["hits"], json!([]));
+    // A client that never got its answer repeats its message.
+    let repeated = server.send(SAYING, &[]).await;
+    assert_eq!(repeated, turn["id"], "it is still known");
+    let (_, turns) = server.get("/api/conversations/test/turns").await;
+    assert!(turns.contains(r#""turns":[]"#), "it isn't answered again: {turns}");
+    assert_eq!(server.delete("/api/conversations/test").await, 404);
+}
+
+/// The process dies between the commit and the removal of the workspace. The next one removes it before anybody can be
+/// answered there.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_that_a_kill_cut_short_is_finished() {
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &["--set", "model=offline"]);
+    server.send_and_wait(SAYING).await;
+    server.send_signal("KILL");
+    server.wait_for_exit();
+    let (data, clock) = (home.data_directory(), Arc::new(SystemClock::new()));
+    let ledger = SqliteLedger::open(&data, Settings::default(), clock, Arc::new(UuidV7)).await;
+    let ledger = ledger.expect("it can be opened");
+    let forgotten = ledger.forget_conversation(&"web:test".parse().expect("it is an id")).await;
+    assert!(matches!(forgotten, Ok(ForgetConversationOutcome::Forgotten(_))), "{forgotten:?}");
+    drop(ledger);
+    assert!(workspace(&home).join("shared/plan.txt").is_file());
+
+    let server = ServerProcess::start(&home, &["--set", "model=offline"]);
+    let listed = server.send_and_wait("/tool file_list {\"path\": \"/shared\"}").await;
+    assert!(!listed.to_string().contains("plan.txt"), "{listed:#}");
+    assert!(!workspace(&home).join("shared/plan.txt").exists());
+    let leftovers = || {
+        let left = fs::read_dir(home.data_directory().join("workspaces")).into_iter().flatten().flatten();
+        left.filter(|entry| entry.file_name().to_string_lossy().starts_with(".discarded")).count()
+    };
+    while leftovers() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(search(&server).await["hits"].as_array().map(Vec::len), Some(0));
+}
