@@ -117,6 +117,8 @@ pub async fn words_are_found_where_they_were_said(fixture: &impl LedgerFixture) 
     exchange(&ledger, &message_in("web:a", "1", "Where is the Müller contract?"), "In the blue folder.").await;
     exchange(&ledger, &message_in("web:b", "2", "contract for the flat"), "Signed in May.").await;
     exchange(&ledger, &message_in("console:main", "3", "contract on the console"), "No.").await;
+    // A search by itself would index its own channel alone.
+    ledger.conversations.index_turns(9).await.unwrap();
     assert_eq!(
         search(&ledger, "contract").await,
         [
@@ -135,6 +137,7 @@ pub async fn words_are_found_where_they_were_said(fixture: &impl LedgerFixture) 
     assert_eq!(search(&ledger, "contract OR nothing").await, [""; 0], "no word is an operator");
     assert_eq!(search(&ledger, "c776562").await, [""; 0], "the channel is not one of the words");
     exchange(&ledger, &message_in("web-2:a", "4", "contract of another channel"), "No.").await;
+    ledger.conversations.index_turns(9).await.unwrap();
     assert_eq!(search(&ledger, "contract").await.len(), 2, "a channel whose name begins like this one's");
 
     let older =
