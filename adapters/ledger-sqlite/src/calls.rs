@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use satchel_domain::ToolCall;
-use satchel_ports::ledger::{CallOutcome, CallRecord};
+use satchel_ports::ledger::{CallRecord, FinishedCall};
 use uuid::Uuid;
 
 use crate::{
@@ -42,7 +42,7 @@ pub(crate) fn read(db: &Database, turns: &Json<Vec<String>>) -> Result<HashMap<U
             let outcome = outcome_of.remove(&(turn, id.ordinal)).map(|(_, _, failed, text, ended_at)| {
                 let took = asked_at.zip(ended_at).map(|(asked_at, ended_at)| ended_at.saturating_sub(asked_at));
                 let took = took.and_then(|took| u64::try_from(took).ok()).map(Duration::from_millis);
-                CallOutcome { failed, text, took }
+                FinishedCall { failed, text, took }
             });
             CallRecord { tool: name, arguments, outcome }
         });

@@ -180,12 +180,12 @@ impl Copies<'_> {
 
     /// The turns that name the file are indexed anew, without its name and its words.
     fn erase_in_index(&self, db: &Database) -> Result<()> {
-        search::index_again(db, self.turn)?;
+        search::reindex_turn(db, self.turn)?;
         let naming: Vec<(Uuid,)> = db.all(
             "SELECT id FROM turns WHERE lane = ?1 AND instr(response, ?2)",
             params![self.lane, self.file.id.to_string()],
         )?;
-        naming.into_iter().try_for_each(|(turn,)| search::index_again(db, turn))
+        naming.into_iter().try_for_each(|(turn,)| search::reindex_turn(db, turn))
     }
 
     fn erase_in_journal(&self, db: &Database) -> Result<()> {

@@ -22,25 +22,30 @@ macro_rules! title {
 }
 pub(crate) use title;
 
-/// Selects entries from some lanes; a conversation whose turns are all forgotten is none.
+/// The sequence of the last turn of a lane.
+macro_rules! last_turn {
+    () => {
+        "(SELECT MAX(sequence) FROM turns WHERE turns.lane = lanes.id)"
+    };
+}
+
+/// Selects entries under a condition on lanes and their listings, which ends with an order and a limit where there is one.
+/// Nearly all lanes have no listing and are only asked for their last turn; all else is read of those that are listed.
 macro_rules! select_listed {
-    ($lanes:literal; $condition:literal) => {
+    ($($condition:expr),+) => {
         concat!(
-            "WITH used AS MATERIALIZED ( \
-                 SELECT id AS lane, conversation, name, COALESCE(pinned, 0) AS pinned, \
-                     COALESCE(archived_through, 0) AS archived_through, \
-                     COALESCE(forgotten_through, 0) AS forgotten_through, \
-                     (SELECT MAX(sequence) FROM turns WHERE turns.lane = lanes.id) AS last \
-                 FROM lanes LEFT JOIN conversation_listings AS listing ON listing.lane = lanes.id \
-                 WHERE ",
-            $lanes,
-            "), listed AS MATERIALIZED (SELECT * FROM used WHERE last > forgotten_through AND ",
-            $condition,
+            "WITH listed AS MATERIALIZED ( \
+                 SELECT lanes.id AS lane, ",
+            last_turn!(),
+            " AS last, name, COALESCE(pinned, 0) AS pinned, COALESCE(archived_through, 0) AS archived_through, \
+                     COALESCE(forgotten_through, 0) AS forgotten_through \
+                 FROM lanes LEFT JOIN conversation_listings AS listing ON listing.lane = lanes.id WHERE ",
+            $($condition,)+
             ") SELECT conversation, name, ",
             title!(),
             " AS title, pinned, last <= archived_through AS archived, turns.id AS last_turn, \
                  (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = turns.id) AS last_at \
-             FROM listed JOIN turns ON turns.sequence = last ORDER BY last DESC"
+             FROM listed JOIN lanes ON lanes.id = listed.lane JOIN turns ON turns.sequence = last ORDER BY last DESC"
         )
     };
 }
@@ -91,18 +96,19 @@ pub(crate) fn list(db: &Database, query: &ConversationQuery) -> Result<Vec<Conve
     let mut rows: Vec<SummaryRow> = Vec::new();
     if before.is_none() && !archived {
         rows = db.all(
-            select_listed!(
-                "channel = ?1 AND id IN (SELECT lane FROM conversation_listings WHERE pinned = 1)";
-                "TRUE"
-            ),
+            select_listed!("channel = ?1 AND pinned = 1 AND ", last_turn!(), " > forgotten_through"),
             [channel.as_str()],
         )?;
     }
     let others: Vec<SummaryRow> = db.all(
         select_listed!(
-            "channel = ?1";
-            "pinned = 0 AND (last <= archived_through) = ?2 \
-             AND (?3 IS NULL OR last < (SELECT sequence FROM turns WHERE id = ?3)) ORDER BY last DESC LIMIT ?4 + 0"
+            "channel = ?1 AND CASE WHEN listing.lane IS NULL THEN ?2 = 0 ELSE pinned = 0 AND ",
+            last_turn!(),
+            " > forgotten_through AND (",
+            last_turn!(),
+            " <= archived_through) = ?2 END AND (?3 IS NULL OR ",
+            last_turn!(),
+            " < (SELECT sequence FROM turns WHERE id = ?3)) ORDER BY last DESC LIMIT ?4 + 0"
         ),
         params![channel.as_str(), archived, before.map(|turn| turn.0), limit],
     )?;
@@ -112,7 +118,10 @@ pub(crate) fn list(db: &Database, query: &ConversationQuery) -> Result<Vec<Conve
 
 /// Reads the entry of a conversation.
 pub(crate) fn find(db: &Database, conversation: &ConversationId) -> Result<Option<ConversationSummary>> {
-    let row: Option<SummaryRow> = db.find(select_listed!("conversation = ?1"; "TRUE"), [conversation.to_string()])?;
+    let row: Option<SummaryRow> = db.find(
+        select_listed!("conversation = ?1 AND ", last_turn!(), " > COALESCE(forgotten_through, 0)"),
+        [conversation.to_string()],
+    )?;
     row.map(SummaryRow::into_summary).transpose()
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Row, params};
 use satchel_domain::{ChannelName, Timestamp, TurnId};
-use satchel_ports::ledger::{ConversationSearch, ExcerptPiece, SearchHit, SearchResults, SearchWords};
+use satchel_ports::ledger::{ConversationSearch, ExcerptPiece, SearchHit, SearchResults, SearchTerms};
 use uuid::Uuid;
 
 use crate::{
@@ -79,7 +79,7 @@ pub(crate) fn index_name(db: &Database, lane: LaneId, name: Option<&str>) -> Res
 
 /// Takes a turn out of the index, to be indexed anew with what is left of it. One that was merged stands there as part of
 /// the other.
-pub(crate) fn index_again(db: &Database, turn: Uuid) -> Result<()> {
+pub(crate) fn reindex_turn(db: &Database, turn: Uuid) -> Result<()> {
     let answering: Uuid = db.value("SELECT COALESCE(merged_into, id) FROM turns WHERE id = ?1", [turn])?;
     db.run("DELETE FROM search_index WHERE rowid = (SELECT sequence FROM turns WHERE id = ?1)", [answering])?;
     db.run("UPDATE turns SET indexed = 0 WHERE id = ?1", [answering])?;
@@ -108,7 +108,7 @@ fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
              JOIN lanes ON lanes.id = lane WHERE channel = ?4 LIMIT ?5 + 0"
         ),
         params![
-            match_words(&search.words),
+            match_terms(&search.terms),
             MATCH_START.to_string(),
             MATCH_END.to_string(),
             search.channel.as_str(),
@@ -118,7 +118,7 @@ fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
 }
 
 fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>> {
-    let ConversationSearch { channel, words, before, limit } = search;
+    let ConversationSearch { channel, terms, before, limit } = search;
     db.all(
         concat!(
             "SELECT conversation, name, ",
@@ -136,7 +136,7 @@ fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
              JOIN lanes ON lanes.id = listed.lane ORDER BY place DESC"
         ),
         params![
-            match_turns(channel, words),
+            match_turns(channel, terms),
             MATCH_START.to_string(),
             MATCH_END.to_string(),
             before.map(|turn| turn.0),
@@ -146,14 +146,14 @@ fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
 }
 
 /// The expression for turns of a channel that have all words.
-fn match_turns(channel: &ChannelName, words: &SearchWords) -> String {
+fn match_turns(channel: &ChannelName, terms: &SearchTerms) -> String {
     let digits: String = channel.as_str().bytes().map(|byte| format!("{byte:02X}")).collect();
-    format!("channel : c{digits} AND {{text files}} : ({})", match_words(words))
+    format!("channel : c{digits} AND {{text files}} : ({})", match_terms(terms))
 }
 
 /// The expression for all words, or their beginnings. Each is quoted, so that none is an operator.
-fn match_words(words: &SearchWords) -> String {
-    let quoted = words.iter().map(|word| {
+fn match_terms(terms: &SearchTerms) -> String {
+    let quoted = terms.iter().map(|word| {
         // What begins with one letter is nearly everything; in scripts of one sign a word it isn't.
         let is_letter = word.is_ascii() && word.chars().filter(|char| char.is_alphanumeric()).count() < 2;
         format!("\"{}\"{}", word.replace('"', "\"\""), if is_letter { "" } else { "*" })
@@ -232,14 +232,14 @@ mod tests {
 
     #[test]
     fn no_word_is_an_operator() {
-        let words = |text: &str| match_words(&SearchWords::parse(text).unwrap());
+        let words = |text: &str| match_terms(&SearchTerms::parse(text).unwrap());
         assert_eq!(words("rent rent"), r#""rent"*"#);
         assert_eq!(
             words("a\"b OR NEAR(b* files:x C++ 日"),
             r#""C++" AND "NEAR(b*"* AND "OR"* AND "a""b"* AND "files:x"* AND "日"*"#
         );
         let channel = ChannelName::new("my-web").unwrap();
-        let expression = match_turns(&channel, &SearchWords::parse("rent").unwrap());
+        let expression = match_turns(&channel, &SearchTerms::parse("rent").unwrap());
         assert_eq!(expression, r#"channel : c6D792D776562 AND {text files} : ("rent"*)"#);
     }
 

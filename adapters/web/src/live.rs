@@ -121,7 +121,7 @@ impl LiveHub {
     }
 
     /// Makes the clients of a conversation connect again, for a snapshot of what is left of it.
-    pub(crate) fn send_anew(&self, conversation: &ConversationId) {
+    pub(crate) fn resend_snapshot(&self, conversation: &ConversationId) {
         if let Some(room) = self.rooms().get(conversation) {
             let outdated = std::mem::replace(&mut *room.snapshots(), self.stop.child_token());
             outdated.cancel();

@@ -81,7 +81,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
     let (bounded_routes, described) = OpenApiRouter::new()
         .routes(routes!(commands::list))
         .routes(routes!(conversations::list))
-        .routes(routes!(conversations::show, conversations::change, conversations::forget))
+        .routes(routes!(conversations::show, conversations::change, conversations::delete))
         .routes(routes!(conversations::turns))
         .routes(routes!(search::search))
         .routes(routes!(messages::accept))

@@ -6,7 +6,7 @@ use satchel_domain::{
     part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
 };
 use satchel_ports::ledger::{
-    CallOutcome, CallRecord, ConversationSummary, ExcerptPiece, InboundFileState, QueuedMessage, SearchHit,
+    CallRecord, ConversationSummary, ExcerptPiece, FinishedCall, InboundFileState, QueuedMessage, SearchHit,
     SearchResults, TurnRecord,
 };
 use serde_json::Value;
@@ -73,7 +73,7 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>) -> wire::T
 fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {
     let state = match &call.outcome {
         None => ToolState::Started,
-        Some(CallOutcome { failed: true, .. }) => ToolState::Failed,
+        Some(FinishedCall { failed: true, .. }) => ToolState::Failed,
         Some(_) => ToolState::Finished,
     };
     let outcome = call.outcome.as_ref();

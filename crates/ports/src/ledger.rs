@@ -29,13 +29,13 @@ pub use self::{
 };
 pub use self::{
     archive::{
-        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, CallOutcome, CallRecord, OutboxQuery, TurnQuery,
+        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, CallRecord, FinishedCall, OutboxQuery, TurnQuery,
         TurnRecord, UndecodableCount,
     },
     conversations::{
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ExcerptPiece,
-        ForgetConversationOutcome, ListingChange, MAX_SEARCH_WORDS, ParseSearchError, SearchHit, SearchResults,
-        SearchWords,
+        ForgetConversationOutcome, ListingChange, MAX_SEARCH_TERMS, ParseSearchError, SearchHit, SearchResults,
+        SearchTerms,
     },
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},

@@ -14,7 +14,7 @@ use satchel_domain::{
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
     Archive, AttachmentKey, AttachmentQuery, ConversationSearch, Conversations, InboundFileState, Leases, Outbox,
-    OutboxQuery, Pairings, SearchWords, Transcription, TurnQuery, Turns,
+    OutboxQuery, Pairings, SearchTerms, Transcription, TurnQuery, Turns,
 };
 use satchel_wait::wait_until;
 use tempfile::TempDir;
@@ -349,8 +349,8 @@ async fn turns_of_an_earlier_version_are_indexed() {
     let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
     let ledger = open(directory.path()).await;
     let search = async |words: &str| {
-        let (channel, words) = (ChannelName::new("console").unwrap(), SearchWords::parse(words).unwrap());
-        let search = ConversationSearch { channel, words, before: None, limit: 9 };
+        let (channel, terms) = (ChannelName::new("console").unwrap(), SearchTerms::parse(words).unwrap());
+        let search = ConversationSearch { channel, terms, before: None, limit: 9 };
         ledger.search_conversations(&search).await.unwrap()
     };
     while ledger.index_turns(1).await.unwrap() > 0 {}

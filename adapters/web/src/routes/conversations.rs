@@ -151,14 +151,14 @@ fn to_listing_changes(change: ConversationChange) -> Result<Vec<ListingChange>, 
         (status = 409, description = "Something is under way in it.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn forget(
+pub(crate) async fn delete(
     State(state): State<Arc<AppState>>,
     ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, Problem> {
     let conversation = state.conversation(&id)?;
     match state.conversations.forget_conversation(&conversation).await? {
         ForgetConversationOutcome::Forgotten(_) => {
-            state.hub.send_anew(&conversation);
+            state.hub.resend_snapshot(&conversation);
             Ok(StatusCode::NO_CONTENT)
         }
         ForgetConversationOutcome::NotFound => Err(Problem::not_found("conversation")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use satchel_ports::ledger::{ConversationSearch, SearchWords};
+use satchel_ports::ledger::{ConversationSearch, SearchTerms};
 use serde::Deserialize;
 
 use super::{ApiQuery, conversations::read_turn_id};
@@ -21,7 +21,7 @@ const DEFAULT_HITS: u32 = 30;
 const MAX_HITS: u32 = 100;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct SearchQuery {
+pub(crate) struct SearchParameters {
     /// The words.
     q: String,
     /// Only turns before this one.
@@ -46,16 +46,16 @@ pub(crate) struct SearchQuery {
 )]
 pub(crate) async fn search(
     State(state): State<Arc<AppState>>,
-    ApiQuery(query): ApiQuery<SearchQuery>,
+    ApiQuery(query): ApiQuery<SearchParameters>,
 ) -> Result<Json<SearchResults>, Problem> {
     let before = read_turn_id(query.before)?;
-    let words = SearchWords::parse(&query.q).map_err(|error| {
+    let terms = SearchTerms::parse(&query.q).map_err(|error| {
         let words = error.to_string();
         let (first, rest) = words.split_at(1);
         Problem::invalid(format!("{}{rest}.", first.to_uppercase()))
     })?;
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    let search = ConversationSearch { channel: state.channel_name(), words, before, limit: limit + 1 };
+    let search = ConversationSearch { channel: state.channel_name(), terms, before, limit: limit + 1 };
     let mut results = state.conversations.search_conversations(&search).await?;
     let turns = results.hits.iter().filter(|hit| hit.turn.is_some()).count();
     let more = turns > limit as usize;

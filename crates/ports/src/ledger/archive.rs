@@ -74,12 +74,12 @@ pub struct CallRecord {
     /// The arguments as the model gave them.
     pub arguments: serde_json::Value,
     /// How it ended; `None` if the turn ended before it did.
-    pub outcome: Option<CallOutcome>,
+    pub outcome: Option<FinishedCall>,
 }
 
 /// How a tool call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallOutcome {
+pub struct FinishedCall {
     /// Whether it failed.
     pub failed: bool,
     /// The beginning of what the model was told.

@@ -104,23 +104,23 @@ pub enum ListingChange {
 
 /// The words of a search. None of them is an operator, whatever it looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchWords(Vec<String>);
+pub struct SearchTerms(Vec<String>);
 
 /// The most words of one search.
-pub const MAX_SEARCH_WORDS: usize = 16;
+pub const MAX_SEARCH_TERMS: usize = 16;
 
 /// Why a text can't be searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSearchError {
     /// It has no letter and no digit.
     #[error("type a word or a number to search for")]
-    NoWords,
+    NoTerms,
     /// It has too many words.
-    #[error("search for at most {MAX_SEARCH_WORDS} words")]
-    TooManyWords,
+    #[error("search for at most {MAX_SEARCH_TERMS} words")]
+    TooManyTerms,
 }
 
-impl SearchWords {
+impl SearchTerms {
     /// Reads what somebody typed. Signs alone are no words.
     ///
     /// # Errors
@@ -130,9 +130,9 @@ impl SearchWords {
         let is_gap = |char: char| char.is_whitespace() || char.is_control();
         let words: Vec<String> = text.split(is_gap).filter(is_word).map(str::to_owned).collect();
         match words.len() {
-            0 => Err(ParseSearchError::NoWords),
-            1..=MAX_SEARCH_WORDS => Ok(Self(words)),
-            _ => Err(ParseSearchError::TooManyWords),
+            0 => Err(ParseSearchError::NoTerms),
+            1..=MAX_SEARCH_TERMS => Ok(Self(words)),
+            _ => Err(ParseSearchError::TooManyTerms),
         }
     }
 
@@ -148,7 +148,7 @@ pub struct ConversationSearch {
     /// Only those of this channel.
     pub channel: ChannelName,
     /// The words, all of which must be there.
-    pub words: SearchWords,
+    pub terms: SearchTerms,
     /// Only turns older than this one.
     pub before: Option<TurnId>,
     /// At most this many turns.
@@ -207,13 +207,13 @@ mod tests {
 
     #[test]
     fn signs_are_no_words() {
-        let words = |text: &str| SearchWords::parse(text).map(|words| words.0.join("|"));
+        let words = |text: &str| SearchTerms::parse(text).map(|words| words.0.join("|"));
         assert_eq!(words("  rent \n contract 2024 ").unwrap(), "rent|contract|2024");
         assert_eq!(words("AND -x \"quoted OR NEAR(a*").unwrap(), "AND|-x|\"quoted|OR|NEAR(a*");
         assert_eq!(words("a\0b\u{1}c").unwrap(), "a|b|c", "no control character reaches the database");
-        assert_eq!(words("* \" - ( ) ^ :"), Err(ParseSearchError::NoWords));
-        assert_eq!(words(""), Err(ParseSearchError::NoWords));
-        assert_eq!(words(&"w ".repeat(17)), Err(ParseSearchError::TooManyWords));
+        assert_eq!(words("* \" - ( ) ^ :"), Err(ParseSearchError::NoTerms));
+        assert_eq!(words(""), Err(ParseSearchError::NoTerms));
+        assert_eq!(words(&"w ".repeat(17)), Err(ParseSearchError::TooManyTerms));
         assert!(words(&"w ".repeat(16)).is_ok());
     }
 }

@@ -6,7 +6,7 @@ use satchel_ports::{
     ledger::{
         AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
         ConversationSettings, ForgetConversationOutcome, ForgetRequest, Ledger, ListingChange, RenameOutcome,
-        SearchHit, SearchWords, Transcription, TurnQuery, UsageQuery, UsageScope,
+        SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
     },
 };
 
@@ -53,7 +53,7 @@ async fn search(ledger: &Ledger, words: &str) -> Vec<String> {
 
 fn search_for(words: &str) -> ConversationSearch {
     let channel = conversation("web:a").channel().clone();
-    ConversationSearch { channel, words: SearchWords::parse(words).unwrap(), before: None, limit: 9 }
+    ConversationSearch { channel, terms: SearchTerms::parse(words).unwrap(), before: None, limit: 9 }
 }
 
 /// Catches: a list out of order, one that repeats or leaves out conversations between its pages, and another channel's.

@@ -9,7 +9,7 @@ use satchel_domain::{
 use satchel_ports::{
     Clock,
     ledger::{
-        CallOutcome, ClaimMode, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery,
+        ClaimMode, FinishedCall, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery,
         TurnRecord,
     },
 };
@@ -235,7 +235,7 @@ pub async fn calls_of_a_turn_have_their_outcomes(fixture: &impl LedgerFixture) {
     let paths = ["/shared/0.txt", "/shared/1.txt", "/shared/2.txt"].map(|path| serde_json::json!(path));
     assert_eq!(tools, [("file_read", &paths[0]), ("file_write", &paths[1]), ("file_list", &paths[2])]);
     let outcome = |failed, text: &str, took| {
-        Some(CallOutcome { failed, text: text.to_owned(), took: Some(Duration::from_millis(took)) })
+        Some(FinishedCall { failed, text: text.to_owned(), took: Some(Duration::from_millis(took)) })
     };
     let outcomes: Vec<_> = calls.into_iter().map(|call| call.outcome).collect();
     assert_eq!(outcomes, [outcome(true, "there is no such file", 40), outcome(false, "written", 42), None]);
