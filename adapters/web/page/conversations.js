@@ -33,11 +33,8 @@ export function createConversations(actions) {
   let refreshing = 0;
 
   const search = createSearch({
-    chosen(key, turn) {
-      setDrawer(false);
-      // The address of what is open already changes nothing by itself.
-      actions.open(key, turn);
-    },
+    opened: () => setDrawer(false),
+    openAgain: actions.open,
     shown(there) {
       byId("search-results").hidden = !there;
       byId("browse").hidden = there;
@@ -192,11 +189,12 @@ export function createConversations(actions) {
 
   // Brings one row up to date, wherever it stands, and what is around it.
   async function reload(key) {
-    let fresh = null;
+    let fresh = known.find((one) => keyOf(one.id) === key) ?? null;
     try {
       fresh = await api.conversation(key);
-    } catch {
-      // It is gone.
+    } catch (problem) {
+      // Another tab has deleted it; else what is known stays.
+      if (problem.status === 404) fresh = null;
     }
     if (key === current) elsewhere = fresh;
     const stays = fresh !== null && fresh.archived === archived;

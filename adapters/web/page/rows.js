@@ -1,4 +1,4 @@
-// The rows of the list of conversations, in groups by time: pure of what happens when one is clicked.
+// Makes the rows of the list of conversations, in groups by time, and those of a search.
 
 import { element, iconButton } from "./dom.js";
 import { period, shortWhen } from "./format.js";
@@ -50,13 +50,19 @@ function rowView(one, current, actions) {
   return element("li", { class: "conversation-row", "data-key": key }, link, more);
 }
 
-// A place that has the words of a search. Its title is that of its conversation.
+// A place that has the words of a search. Its title is that of its conversation. `actions`: opened(), openAgain(conversation,
+// turn), because the address of what is open already changes nothing by itself.
 export function hitView(hit, actions) {
-  const address = hit.turn ? `#/${keyOf(hit.conversation)}/${hit.turn}` : `#/${keyOf(hit.conversation)}`;
+  const key = keyOf(hit.conversation);
+  const address = hit.turn ? `#/${key}/${hit.turn}` : `#/${key}`;
+  const choose = () => {
+    actions.opened();
+    if (location.hash === address) actions.openAgain(key, hit.turn);
+  };
   const excerpt = hit.excerpt.map(({ text, matched }) => (matched ? element("mark", {}, text) : text));
   const link = element(
     "a",
-    { class: "hit", href: address, on: { click: () => actions.chosen(keyOf(hit.conversation), hit.turn) } },
+    { class: "hit", href: address, on: { click: choose } },
     element("span", { class: "hit-head" },
       element("span", { class: "conversation-title" }, titleOf({ title: hit.title, named: false })),
       element("time", { class: "conversation-when", datetime: new Date(hit.at).toISOString() }, shortWhen(hit.at)),

@@ -7,7 +7,7 @@ import { hitView } from "./rows.js";
 
 const TYPING_MS = 200;
 
-// `actions`: chosen(conversation, turn), shown(whether results take the place of the list).
+// `actions`: opened(), openAgain(conversation, turn), shown(whether results take the place of the list).
 export function createSearch(actions) {
   const field = byId("search");
   const place = byId("search-results");

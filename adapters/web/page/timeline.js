@@ -163,8 +163,10 @@ export function createTimeline(actions) {
     while (!views.has(id) && more && order.length > 0 && id < order[0]) {
       const first = order[0];
       await loadOlder(PAGE_OF_REVEAL);
-      // Another conversation was opened, or the server can't be reached.
-      if (mine !== generation || order[0] === first) return null;
+      // Another conversation was opened.
+      if (mine !== generation) return null;
+      // There is nothing above, or the server can't be reached.
+      if (order[0] === first) return more ? null : false;
     }
     const root = views.get(id)?.root;
     if (!root) return false;

@@ -37,6 +37,7 @@ export function createTurnView(actions) {
   answer.append(answerName, meta);
   let live = null;
   let turn = null;
+  let usedTools = "";
 
   function update(next) {
     turn = next;
@@ -58,8 +59,9 @@ export function createTurnView(actions) {
     const shown = turn.state === "done" && turn.tools.length > 0;
     used.hidden = !shown;
     const written = JSON.stringify(turn.tools);
-    if (!shown || used.dataset.written === written) return;
-    used.dataset.written = written;
+    // One that is unfolded stays so.
+    if (!shown || usedTools === written) return;
+    usedTools = written;
     used.replaceChildren(usedToolsView(turn.tools));
   }
 

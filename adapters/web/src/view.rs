@@ -88,9 +88,10 @@ fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {
     }
 }
 
-/// Says the arguments of a call on one line, the beginning of each.
+/// Says the arguments of a call on one line: the first few, and the beginning of each.
 fn summarize_arguments(arguments: &Value) -> String {
     const MAX_CHARS: usize = 60;
+    const MAX_FIELDS: usize = 8;
     let shorten = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -102,7 +103,9 @@ fn summarize_arguments(arguments: &Value) -> String {
     };
     match arguments {
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| format!("{name}: {}", shorten(value))).collect::<Vec<_>>().join(", ")
+            let shown = fields.iter().take(MAX_FIELDS).map(|(name, value)| format!("{name}: {}", shorten(value)));
+            let rest = (fields.len() > MAX_FIELDS).then(|| "…".to_owned());
+            shown.chain(rest).collect::<Vec<_>>().join(", ")
         }
         other => shorten(other),
     }

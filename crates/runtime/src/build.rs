@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_domain::ChannelName;
 use satchel_intake::{InboundService, InternalInbound};
 use satchel_ports::Inbound;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -31,8 +31,13 @@ pub struct Runner {
 impl Runner {
     /// Runs until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     pub async fn run(self, stop: CancellationToken) {
-        self.maintenance.prepare().await;
-        run_with_maintenance(self.lanes.run(stop.clone()), self.maintenance.run(stop)).await;
+        let (prepared, ready) = oneshot::channel();
+        let lanes = async {
+            // Where maintenance has failed it is dropped, and the lanes are worked all the same.
+            let _ = ready.await;
+            self.lanes.run(stop.clone()).await;
+        };
+        run_with_maintenance(lanes, self.maintenance.run(prepared, stop.clone())).await;
     }
 }
 
@@ -75,7 +80,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_outlives_a_panic_of_maintenance() {
-        let (release, released) = tokio::sync::oneshot::channel::<()>();
+        let (release, released) = oneshot::channel::<()>();
         let done = std::cell::Cell::new(false);
         let work = async {
             // The sender falls with the panic.

@@ -9,6 +9,7 @@ use std::{
 use satchel_domain::{Timestamp, error_chain};
 use satchel_intake::forget::{BLOB_GRACE, remove_forgotten_workspaces};
 use satchel_ports::{BlobError, Blobs, Clock, Conversations, LedgerError, Storage, Workspace};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -132,14 +133,18 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Removes what a crash has left of forgotten conversations, before their names can be used again.
-    pub async fn prepare(&self) {
+    /// Goes on with what a crash has cut short of forgetting conversations.
+    async fn remove_forgotten_workspaces(&self) {
         let removed = remove_forgotten_workspaces(&*self.conversations, &*self.workspace).await;
         log_report("workspaces of forgotten conversations", removed);
     }
 
-    /// Removes the leftovers of dead processes at once, then collects garbage every hour until `stop` is cancelled.
-    pub async fn run(self, stop: CancellationToken) {
+    /// Removes the leftovers of dead processes at once, then collects garbage every hour until `stop` is cancelled. Lanes may
+    /// be worked once `prepared` is sent or dropped: until then the old files of a forgotten conversation may be there.
+    pub async fn run(self, prepared: oneshot::Sender<()>, stop: CancellationToken) {
+        self.remove_forgotten_workspaces().await;
+        // Who waited may have gone away.
+        let _ = prepared.send(());
         log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
         self.index_turns(&stop).await;
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
@@ -150,7 +155,7 @@ impl Maintenance {
             log_report("the /tmp of idle conversations", result);
             log_report("files deleted a day ago", empty_trash(&*self.workspace, now).await);
             log_report("lines of the audit log that are 90 days old", prune_audit(&*self.storage, now).await);
-            self.prepare().await;
+            self.remove_forgotten_workspaces().await;
             self.index_turns(&stop).await;
         }
     }
@@ -247,8 +252,9 @@ mod tests {
         let (storage, clock) = (Arc::new(ledger), Arc::new(ManualClock::at(Timestamp(5_000))));
         let (blobs, workspace) = (Arc::new(blobs), Arc::new(workspace));
         let maintenance = Maintenance { storage, conversations, clock, blobs, workspace };
-        maintenance.prepare().await;
-        maintenance.run(stop).await;
+        let (prepared, ready) = oneshot::channel();
+        maintenance.run(prepared, stop).await;
+        assert_eq!(ready.await, Ok(()));
         assert_eq!(start.elapsed().as_secs() / 3600, 2);
     }
 }

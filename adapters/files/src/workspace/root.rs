@@ -12,10 +12,9 @@ use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
 use satchel_ports::{
     FileAccess, FileProfile, FileReader, FileRunner, FileWriter, WorkspaceError, file_runner::MountDirectory,
 };
-
-use super::{usage::QuotaUsage, workspace_error, write::lock_usage};
 use uuid::Uuid;
 
+use super::{usage::QuotaUsage, workspace_error, write::lock_usage};
 use crate::{DirectoryOpenError, directory, modes};
 
 /// How the directory of a removed conversation is called until it is gone. No conversation's name begins with a dot.

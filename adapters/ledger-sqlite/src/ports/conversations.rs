@@ -79,9 +79,11 @@ impl Conversations for SqliteLedger {
             .run("forgetting a conversation", move |db| forget_conversation::forget_conversation(db, &conversation))
             .await
     }
+
     async fn list_forgotten_workspaces(&self) -> Result<Vec<ConversationId>, LedgerError> {
         self.read("listing forgotten workspaces", forget_conversation::list_workspaces).await
     }
+
     async fn record_workspace_removed(&self, conversation: &ConversationId) -> Result<(), LedgerError> {
         let conversation = conversation.clone();
         self.writer

@@ -73,7 +73,7 @@ fn large_still_images_and_unknown_ones_have_previews() {
 }
 
 #[test]
-fn arguments_are_said_on_one_line() {
+fn arguments_are_summarized_on_one_line() {
     let arguments = serde_json::json!({
         "path": "/shared/a.txt",
         "content": format!("first line\n\nsecond {}", "long ".repeat(30)),
@@ -87,4 +87,7 @@ fn arguments_are_said_on_one_line() {
     assert!(summary.chars().count() < 140, "{summary}");
     assert_eq!(summarize_arguments(&serde_json::json!("ä".repeat(61))), format!("{}…", "ä".repeat(60)));
     assert_eq!(summarize_arguments(&serde_json::json!({})), "");
+    let many: serde_json::Map<_, _> = (10..30).map(|number| (format!("field{number}"), number.into())).collect();
+    let summary = summarize_arguments(&Value::Object(many));
+    assert!(summary.ends_with("field17: 17, …"), "{summary}");
 }

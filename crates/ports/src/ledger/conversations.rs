@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_are_no_words() {
+    fn punctuation_is_no_term() {
         let words = |text: &str| SearchTerms::parse(text).map(|words| words.0.join("|"));
         assert_eq!(words("  rent \n contract 2024 ").unwrap(), "rent|contract|2024");
         assert_eq!(words("AND -x \"quoted OR NEAR(a*").unwrap(), "AND|-x|\"quoted|OR|NEAR(a*");

@@ -39,8 +39,7 @@ async fn conversations_are_named_pinned_archived_and_deleted() {
     for (conversation, text) in [("a", "list my files"), ("b", "write plan.txt: secret"), ("c", "help")] {
         server.say(conversation, text).await;
     }
-    let Some(page) = required(Page::open(&server, Viewport::NARROW).await) else { return };
-    page.browser.resize(Viewport::WIDE).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     wait_for_list(&page, &json!([["Today", ["help", "write plan.txt: secret", "list my files"]]])).await;
     choose(&page, "list my files", "Pin").await;
     wait_for_list(&page, &json!([["Pinned", ["list my files"]], ["Today", ["help", "write plan.txt: secret"]]])).await;

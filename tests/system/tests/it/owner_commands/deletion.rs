@@ -1,6 +1,11 @@
 //! The deletion of a conversation on the page, whole and cut short.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
@@ -71,7 +76,9 @@ async fn deletion_that_a_kill_cut_short_is_finished() {
         let left = fs::read_dir(home.data_directory().join("workspaces")).into_iter().flatten().flatten();
         left.filter(|entry| entry.file_name().to_string_lossy().starts_with(".discarded")).count()
     };
+    let started_at = Instant::now();
     while leftovers() > 0 {
+        assert!(started_at.elapsed() < Duration::from_secs(60), "what was being removed stays on the disk");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(search(&server).await["hits"].as_array().map(Vec::len), Some(0));
