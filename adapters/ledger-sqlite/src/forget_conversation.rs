@@ -41,7 +41,7 @@ pub(crate) fn forget_conversation(db: &Database, conversation: &ConversationId) 
     if !listings::is_listed(db, lane)? {
         return Ok(ForgetConversationOutcome::NotFound);
     }
-    if is_busy(db, lane)? {
+    if lanes::is_busy(db, lane)? {
         return Ok(ForgetConversationOutcome::Busy);
     }
     let blobs = read_blobs(db, lane)?;
@@ -56,14 +56,6 @@ pub(crate) fn forget_conversation(db: &Database, conversation: &ConversationId) 
         db.run(statement, [lane])?;
     }
     Ok(ForgetConversationOutcome::Forgotten(blobs))
-}
-
-fn is_busy(db: &Database, lane: LaneId) -> Result<bool> {
-    db.value(
-        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued') \
-             OR EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0)",
-        [lane],
-    )
 }
 
 /// Reads the addresses of all bytes that the conversation refers to.

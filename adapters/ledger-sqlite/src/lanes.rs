@@ -147,6 +147,15 @@ pub(crate) fn has_unsettled(db: &Database, lane: LaneId) -> Result<bool> {
     db.value("SELECT EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0)", [lane])
 }
 
+/// Returns whether a turn is queued or runs, or something is still to be delivered.
+pub(crate) fn is_busy(db: &Database, lane: LaneId) -> Result<bool> {
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued') \
+             OR EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0)",
+        [lane],
+    )
+}
+
 /// Prolongs leases and returns those that are lost.
 pub(crate) fn renew(db: &Database, leases: &[Lease]) -> Result<Vec<Lease>> {
     let expires_at = db.now().saturating_add(db.settings().lease);

@@ -31,6 +31,7 @@ mod receive;
 mod recorded_messages;
 mod records;
 mod rename;
+mod retry;
 mod rows;
 mod running;
 mod schema;

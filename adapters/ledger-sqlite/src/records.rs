@@ -21,6 +21,7 @@ struct TurnRow {
     conversation: String,
     ending: Option<Ending>,
     response: Option<OutgoingResponse<AttachmentRef>>,
+    replaced_by: Option<Uuid>,
 }
 
 impl TryFrom<&Row<'_>> for TurnRow {
@@ -32,6 +33,7 @@ impl TryFrom<&Row<'_>> for TurnRow {
             conversation: row.get("conversation")?,
             ending: row.get::<_, Option<Json<_>>>("ending")?.map(|json| json.0),
             response: row.get::<_, Option<Json<_>>>("response")?.map(|json| json.0),
+            replaced_by: row.get("replaced_by")?,
         })
     }
 }
@@ -39,7 +41,7 @@ impl TryFrom<&Row<'_>> for TurnRow {
 /// Reads a turn; one whose messages were all injected into another is answered with that one. A forgotten one is none.
 pub(crate) fn turn(db: &Database, turn: TurnId) -> Result<Option<TurnRecord>> {
     let row: Option<TurnRow> = db.find(
-        "SELECT turns.id, conversation, ending, response FROM turns JOIN lanes ON lanes.id = turns.lane \
+        "SELECT turns.id, conversation, ending, response, replaced_by FROM turns JOIN lanes ON lanes.id = turns.lane \
          WHERE turns.id = (SELECT COALESCE(merged_into, id) FROM turns WHERE id = ?1) AND state <> 'merged'",
         [turn.0],
     )?;
@@ -49,7 +51,7 @@ pub(crate) fn turn(db: &Database, turn: TurnId) -> Result<Option<TurnRecord>> {
 /// Reads turns of a conversation, oldest first.
 pub(crate) fn turns(db: &Database, query: &TurnQuery) -> Result<Vec<TurnRecord>> {
     let mut rows: Vec<TurnRow> = db.all(
-        "SELECT turns.id, conversation, ending, response FROM turns JOIN lanes ON lanes.id = turns.lane \
+        "SELECT turns.id, conversation, ending, response, replaced_by FROM turns JOIN lanes ON lanes.id = turns.lane \
          WHERE lane = ?1 AND state <> 'merged' \
          AND (?2 IS NULL OR sequence < (SELECT sequence FROM turns WHERE id = ?2)) ORDER BY sequence DESC LIMIT ?3",
         params![lanes::find_id(db, &query.conversation)?, query.before.map(|turn| turn.0), query.limit],
@@ -118,6 +120,7 @@ fn with_details(db: &Database, turns: Vec<TurnRow>) -> Result<Vec<TurnRecord>> {
             messages: rows::messages(messages_of.remove(&turn.id).unwrap_or_default(), &records)?,
             parts: parts_of.remove(&turn.id).unwrap_or_default(),
             calls: calls_of.remove(&turn.id).unwrap_or_default(),
+            replaced_by: turn.replaced_by.map(TurnId),
         })
     };
     turns.into_iter().map(record).collect()

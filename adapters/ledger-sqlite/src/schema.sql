@@ -48,7 +48,8 @@ CREATE TABLE turns (
     ending       TEXT,
     response     TEXT,
     completed_at INTEGER,
-    indexed      INTEGER NOT NULL DEFAULT 0      -- 1 once the search index has it
+    indexed      INTEGER NOT NULL DEFAULT 0,     -- 1 once the search index has it
+    replaced_by  BLOB    REFERENCES turns (id)   -- the turn that answered its messages once more
 ) STRICT;
 CREATE INDEX turns_queued ON turns (lane, sequence) WHERE state = 'queued';
 CREATE INDEX turns_lane ON turns (lane, sequence);

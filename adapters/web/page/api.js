@@ -93,6 +93,10 @@ export const olderTurns = (conversation, before, limit = 30) =>
 export const send = (conversation, { key, text, uploads }) =>
   call("POST", `${conversationPath(conversation)}/messages`, { key, text, uploads, edit_of: null });
 
+// Answers the messages of the last turn once more, the last of them with another text if there is one.
+export const retryTurn = (conversation, turn, text) =>
+  call("POST", `${conversationPath(conversation)}/turns/${encodeURIComponent(turn)}/retry`, text === undefined ? {} : { text });
+
 export const eventsPath = (conversation) => `${conversationPath(conversation)}/events`;
 
 // Uploads a file. fetch can't tell how far an upload is, so this is the one use of XMLHttpRequest.

@@ -35,6 +35,8 @@ const composer = createComposer({ send, stop });
 const timeline = createTimeline({
   openPicture: (file) => openPicture(file),
   resend: (command) => send(conversation, command, []),
+  retry,
+  retryAsItWas,
   loadOlder,
   answered(words) {
     announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The reply is complete.");
@@ -65,6 +67,22 @@ async function stop() {
     await api.send(conversation, { key: api.newId(), text: "/stop", uploads: [] });
   } catch (problem) {
     composer.complain(`Stopping failed. ${problem.message}`);
+  }
+}
+
+// Answers the last turn once more. The events bring the new one.
+async function retry(turn, text) {
+  await api.retryTurn(conversation, turn, text);
+  announce("Trying again.");
+  timeline.toEnd();
+}
+
+async function retryAsItWas(turn) {
+  composer.complain("");
+  try {
+    await retry(turn);
+  } catch (problem) {
+    composer.complain(`It could not be tried again. ${problem.message}`);
   }
 }
 

@@ -11,7 +11,7 @@ const PAGE_PX = 600;
 const PAGE_OF_REVEAL = 200;
 const REVEALED_MS = 2500;
 
-// `actions`: openPicture(file), resend(command), loadOlder(before, limit), answered(words), runs(turn or null).
+// `actions`: those of a turn, and loadOlder(before, limit), answered(words), runs(turn or null).
 export function createTimeline(actions) {
   const scroller = byId("timeline");
   const column = byId("column");
@@ -145,6 +145,7 @@ export function createTimeline(actions) {
       if (child.parentNode !== place || child.nextElementSibling !== next) place.insertBefore(child, next);
       next = child;
     }
+    for (const id of order) views.get(id).setLast(id === order.at(-1));
     actions.runs(order.map((id) => views.get(id).turn).find((turn) => turn.state === "running") ?? null);
     settle();
   }
@@ -170,6 +171,7 @@ export function createTimeline(actions) {
     }
     const root = views.get(id)?.root;
     if (!root) return false;
+    views.get(id).unfold();
     root.scrollIntoView({ block: "start" });
     root.setAttribute("tabindex", "-1");
     root.focus({ preventScroll: true });

@@ -5,6 +5,7 @@ import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
 import { copyText, growingProse, prose } from "./prose.js";
+import { earlierAnswer, editButton, retryButton } from "./retry.js";
 import { toolLine, usedToolsView } from "./tools.js";
 
 const ENDINGS = {
@@ -23,7 +24,7 @@ const STATES = {
   failed: ["warning", "Not delivered"],
 };
 
-// `actions`: openPicture(file), resend(command).
+// `actions`: openPicture(file), resend(command), retry(turn, text), retryAsItWas(turn).
 export function createTurnView(actions) {
   const said = element("div", { class: "said" });
   const activity = element("div", { class: "activity", hidden: true });
@@ -42,7 +43,9 @@ export function createTurnView(actions) {
   function update(next) {
     turn = next;
     root.dataset.state = turn.state;
-    patchList(said, messages, turn.messages, (message) => messageView(message, actions.openPicture));
+    const spoken = turn.messages.map((message, at) => ({ ...message, last: at === turn.messages.length - 1 }));
+    const resend = (words) => actions.retry(turn.id, words);
+    patchList(said, messages, spoken, (message) => messageView(message, actions.openPicture, resend));
     // The line of its tool shows a question with its buttons while the turn runs.
     const shown = turn.parts.filter((part) => part.kind !== "question" || turn.state === "done");
     const alone = shown.length === 1;
@@ -52,6 +55,16 @@ export function createTurnView(actions) {
     showMeta(visible);
     showUsedTools();
     showActivity();
+    if (turn.replaced_by) foldAway();
+  }
+
+  // A turn that was tried again makes room for the one that took its place.
+  function foldAway() {
+    if (root.classList.contains("replaced")) return;
+    root.classList.add("replaced");
+    const earlier = earlierAnswer(turn.messages.at(-1)?.received_at ?? 0);
+    earlier.append(said, activity, used, answer);
+    root.append(earlier);
   }
 
   // What was done for the answer; while it is being done, the lines of the running tools say so.
@@ -136,6 +149,7 @@ export function createTurnView(actions) {
         short ? element("span", { class: "undelivered" }, icon(short[0]), short[1]) : null,
         // An answer that ended early has no success to report: what of it was not delivered says so itself.
         visible.length > 0 && !unsettled && !ending ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
+        retryButton(ending !== null, () => actions.retryAsItWas(turn.id)),
         text ? iconButton("Copy the answer as Markdown", "copy", (event) => copyAnswer(event.currentTarget, text)) : null,
       ].filter(Boolean),
     );
@@ -148,6 +162,15 @@ export function createTurnView(actions) {
     patchBlocks,
     patchTool,
     forgetLive,
+    // Only the last turn of a conversation can be tried again.
+    setLast(last) {
+      root.classList.toggle("last", last);
+    },
+    // Shows it where it is folded away.
+    unfold() {
+      const earlier = root.querySelector(":scope > .earlier");
+      if (earlier) earlier.open = true;
+    },
     get turn() {
       return turn;
     },
@@ -183,8 +206,9 @@ function patchList(parent, known, items, make, end = null) {
   }
 }
 
-function messageView(message, openPicture) {
+function messageView(message, openPicture, resend) {
   const stored = message.files.filter((one) => one.state === "stored" && one.file).map((one) => one.file);
+  const words = message.text ? bubble(message.text) : null;
   const body = element(
     "div",
     { class: "message" },
@@ -192,8 +216,13 @@ function messageView(message, openPicture) {
     stored.length ? filesView(stored, openPicture) : null,
     ...message.files.filter((one) => one.state === "waiting" || (one.state === "stored" && !one.file)).map(waitingCard),
     ...message.files.filter((one) => one.state === "refused").map(refusedCard),
-    message.text ? bubble(message.text) : null,
-    element("time", { class: "said-at", datetime: new Date(message.received_at).toISOString() }, clock(message.received_at)),
+    words,
+    element(
+      "div",
+      { class: "said-meta" },
+      words && message.last ? editButton(message.text, words, resend) : null,
+      element("time", { class: "said-at", datetime: new Date(message.received_at).toISOString() }, clock(message.received_at)),
+    ),
   );
   return { body };
 }

@@ -85,6 +85,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(conversations::turns))
         .routes(routes!(search::search))
         .routes(routes!(messages::accept))
+        .routes(routes!(messages::retry))
         .routes(routes!(links::make, links::revoke))
         .split_for_parts();
     document.merge(described);

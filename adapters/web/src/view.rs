@@ -67,6 +67,7 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>) -> wire::T
         messages: record.messages.iter().map(to_wire_message).collect(),
         parts: record.parts.iter().filter_map(to_wire_part).collect(),
         tools: record.calls.iter().map(to_wire_tool).collect(),
+        replaced_by: record.replaced_by.map(|turn| turn.to_string()),
     }
 }
 

@@ -185,6 +185,8 @@ pub(crate) struct Turn {
     pub(crate) parts: Vec<Part>,
     /// The tools that the model called, in order.
     pub(crate) tools: Vec<UsedTool>,
+    /// The id of the turn that answered its messages once more.
+    pub(crate) replaced_by: Option<String>,
 }
 
 /// A tool that was called in a turn.
@@ -379,6 +381,15 @@ pub(crate) struct NewMessage {
     /// The key of the message that this one replaces while that is still queued.
     #[serde(default)]
     pub(crate) edit_of: Option<String>,
+}
+
+/// How a turn is to be tried again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAttempt {
+    /// The text in place of that of its last message; without it, the messages stay as they are.
+    #[serde(default)]
+    pub(crate) text: Option<String>,
 }
 
 /// The message is stored and will be answered.

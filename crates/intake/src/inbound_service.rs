@@ -201,11 +201,7 @@ impl InboundPipeline {
             permit.send(claimed);
         }
         if !received.duplicate {
-            let event = BusEvent::MessageReceived { conversation: message.conversation, turn: received.turn };
-            if let Err(error) = self.bus.publish(event).await {
-                // Runners also poll for work, so this only costs latency.
-                tracing::debug!(error = %error, "wake-up for a new message failed; the next poll picks it up");
-            }
+            publish_message(&*self.bus, message.conversation, received.turn).await;
         }
         Ok(received.turn)
     }
@@ -222,6 +218,22 @@ impl InboundPipeline {
             );
         }
     }
+}
+
+/// Wakes a worker for a message, and whoever shows the conversation.
+pub(crate) async fn publish_message(bus: &dyn EventBus, conversation: ConversationId, turn: TurnId) {
+    if let Err(error) = bus.publish(BusEvent::MessageReceived { conversation, turn }).await {
+        // Runners also poll for work, so this only costs latency.
+        tracing::debug!(error = %error, "wake-up for a new message failed; the next poll picks it up");
+    }
+}
+
+/// Redacts our links and escapes our markers in a text that takes the place of a message's.
+pub(crate) fn sanitize_text(text: &str, links: Option<&dyn FileLinks>) -> String {
+    let text = links.map_or_else(|| text.to_owned(), |links| links.redact_links(text));
+    // As in `escape_markers`.
+    let is_harmless = parse_script_message(&text).is_some() || !reference_block::has_marker(&text);
+    if is_harmless { text } else { reference_block::escape(&text) }
 }
 
 /// Redacts our links: people quote them when they reply to a notice, and the model must not read them.

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod commands;
+mod conversation_service;
 pub mod forget;
 pub mod inbound_service;
 mod internal_inbound;
@@ -16,5 +17,6 @@ pub mod steering;
 mod strangers;
 pub mod system_tasks;
 
+pub use conversation_service::ConversationService;
 pub use inbound_service::{ChannelNotHostedError, InboundService};
 pub use internal_inbound::InternalInbound;

@@ -17,9 +17,9 @@ use crate::{
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ForgetConversationOutcome,
         ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, NewQuestion,
         Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person,
-        QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome, SearchResults,
-        SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, Turns, UndecodableCount, Usage,
-        UsageQuery,
+        QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome, RetryOutcome,
+        SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, TurnRetry, Turns,
+        UndecodableCount, Usage, UsageQuery,
     },
 };
 
@@ -124,6 +124,7 @@ intercept! {
         fn change_listing(conversation: &ConversationId, changes: &[ListingChange]) -> bool;
         fn search_conversations(search: &ConversationSearch) -> SearchResults;
         fn index_turns(limit: u32) -> u64;
+        fn retry_turn(retry: &TurnRetry) -> RetryOutcome;
         fn forget_conversation(conversation: &ConversationId) -> ForgetConversationOutcome;
         fn list_forgotten_workspaces() -> Vec<ConversationId>;
         fn record_workspace_removed(conversation: &ConversationId) -> ();

@@ -34,8 +34,8 @@ pub use self::{
     },
     conversations::{
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ExcerptPiece,
-        ForgetConversationOutcome, ListingChange, MAX_SEARCH_TERMS, ParseSearchError, SearchHit, SearchResults,
-        SearchTerms,
+        ForgetConversationOutcome, ListingChange, MAX_SEARCH_TERMS, ParseSearchError, RetryOutcome, SearchHit,
+        SearchResults, SearchTerms, TurnRetry,
     },
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},

@@ -16,6 +16,7 @@ pub mod people;
 pub mod processes;
 pub mod questions;
 pub mod rename;
+pub mod retries;
 pub mod settings;
 mod suites;
 pub mod turns;

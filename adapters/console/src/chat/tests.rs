@@ -54,6 +54,7 @@ fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
         response: is_complete.then(|| OutgoingResponse::from_text("Hi.")),
         parts: if is_complete { vec![part] } else { Vec::new() },
         calls: Vec::new(),
+        replaced_by: None,
         messages: Vec::new(),
     }
 }

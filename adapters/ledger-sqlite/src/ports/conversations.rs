@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use satchel_domain::ConversationId;
 use satchel_ports::ledger::{
     ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ForgetConversationOutcome, LedgerError,
-    ListingChange, SearchResults,
+    ListingChange, RetryOutcome, SearchResults, TurnRetry,
 };
 
-use crate::{SqliteLedger, database::Database, error::Error, forget_conversation, listings, search};
+use crate::{SqliteLedger, database::Database, error::Error, forget_conversation, listings, retry, search};
 
 /// How many turns a search indexes first, so that what was said of late is found at once.
 const INDEXED_BY_SEARCH: u32 = 200;
@@ -68,6 +68,11 @@ impl Conversations for SqliteLedger {
 
     async fn index_turns(&self, limit: u32) -> Result<u64, LedgerError> {
         self.writer.run("indexing turns", move |db| search::index_turns(db, limit, None)).await
+    }
+
+    async fn retry_turn(&self, retry: &TurnRetry) -> Result<RetryOutcome, LedgerError> {
+        let retry = retry.clone();
+        self.writer.run("retrying a turn", move |db| retry::retry(db, &retry)).await
     }
 
     async fn forget_conversation(

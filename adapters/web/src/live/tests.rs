@@ -30,6 +30,7 @@ fn record(number: u128) -> TurnRecord {
         messages: Vec::new(),
         parts: Vec::new(),
         calls: Vec::new(),
+        replaced_by: None,
     }
 }
 

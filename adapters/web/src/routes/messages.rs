@@ -1,4 +1,4 @@
-//! Accepts messages and the files that were uploaded for them.
+//! Accepts messages and the files that were uploaded for them, and tries turns again.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use axum::{
     http::StatusCode,
 };
 use satchel_domain::{ConversationId, FileReference, InboundMessage, MessageRef, Sender};
+use satchel_ports::ledger::{RetryOutcome, TurnRetry};
 
 use super::{ApiPath, read_json};
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     problem::{Problem, ProblemBody},
     signing::Purpose,
     state::AppState,
-    wire::{Accepted, NewMessage},
+    wire::{Accepted, NewAttempt, NewMessage},
 };
 
 /// Accepts a message. When this responds, the message is durable and will be answered.
@@ -62,6 +63,50 @@ pub(crate) async fn accept(
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", "You are not allowed to send messages here."));
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
+}
+
+/// Answers the messages of the last turn once more, and sets aside what it said.
+#[utoipa::path(
+    post,
+    path = "/api/conversations/{id}/turns/{turn}/retry",
+    params(
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
+        ("turn" = String, Path, description = "The last turn of the conversation."),
+    ),
+    request_body = NewAttempt,
+    responses(
+        (status = 202, description = "Its messages are queued as this turn.", body = Accepted),
+        (status = 404, description = "There is no such turn.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "An answer is under way, or other turns have followed it.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The text is empty, or nobody has asked for this turn.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn retry(
+    State(state): State<Arc<AppState>>,
+    ApiPath((id, turn)): ApiPath<(String, String)>,
+    request: Request,
+) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let conversation = state.conversation(&id)?;
+    let turn = turn.parse().map_err(|_| Problem::not_found("turn"))?;
+    let NewAttempt { text } = read_json(request).await?;
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        return Err(Problem::invalid("Write something."));
+    }
+    let retry = TurnRetry { conversation, turn, text };
+    let conflict = |code, detail| Err(Problem::new(StatusCode::CONFLICT, code, detail));
+    match state.conversations.retry_turn(&retry).await? {
+        RetryOutcome::Queued(turn) => {
+            // Of the turn before, nothing else tells that it is replaced.
+            state.hub.resend_snapshot(&retry.conversation);
+            Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
+        }
+        RetryOutcome::NotFound => Err(Problem::not_found("turn")),
+        RetryOutcome::Busy => {
+            conflict("busy", "An answer is under way in this conversation. Stop it or wait for it, then try again.")
+        }
+        RetryOutcome::NotLast => conflict("not_last", "Only the last answer of a conversation can be tried again."),
+        RetryOutcome::SystemTask => Err(Problem::invalid("A schedule started this turn; it can't be tried again.")),
+    }
 }
 
 /// Returns a dedup key that is unique within the channel from a client's key, which is unique within a conversation.

@@ -11,6 +11,7 @@ mod files;
 mod links;
 mod live;
 mod previews;
+mod retries;
 mod security;
 mod stage;
 mod uploads;

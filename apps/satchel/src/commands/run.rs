@@ -17,8 +17,8 @@ use anyhow::Context;
 use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_intake::{
+    ConversationService,
     commands::{CommandFeatures, command_menu},
-    forget::ConversationsWithFiles,
 };
 use satchel_local::LocalBus;
 use satchel_metrics::{
@@ -215,7 +215,7 @@ async fn start_services(
         documents: Some(workers.decoders.documents),
         images: Some(workers.decoders.images),
         declared_files: stores::open_playbook_files(config).await?,
-        links,
+        links: links.clone(),
         channels: channels.collect(),
         tools: Vec::new(),
     };
@@ -245,7 +245,7 @@ async fn start_services(
         Ok(())
     });
     if let Some((settings, channel)) = page {
-        let server = WebServer::bind(settings, channel, web_ports(stores, inbound, bus)).await;
+        let server = WebServer::bind(settings, channel, web_ports(stores, inbound, bus, links)).await;
         let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
@@ -260,12 +260,19 @@ async fn start_services(
 }
 
 /// What the page works on. A conversation that is deleted there goes with its workspace and its files.
-fn web_ports(stores: &Stores, inbound: Arc<dyn Inbound>, bus: Arc<dyn EventBus>) -> WebPorts {
-    let conversations = ConversationsWithFiles {
+fn web_ports(
+    stores: &Stores,
+    inbound: Arc<dyn Inbound>,
+    bus: Arc<dyn EventBus>,
+    links: Option<Arc<dyn FileLinks>>,
+) -> WebPorts {
+    let conversations = ConversationService {
         conversations: Arc::clone(&stores.ledger.conversations),
         storage: Arc::clone(&stores.ledger.storage),
         workspace: Arc::clone(&stores.metered_workspace) as _,
         blobs: Arc::clone(&stores.blobs),
+        bus: Arc::clone(&bus),
+        links,
     };
     WebPorts {
         inbound,

@@ -64,6 +64,8 @@ pub struct TurnRecord {
     pub parts: Vec<Part>,
     /// The tool calls of the model, in order.
     pub calls: Vec<CallRecord>,
+    /// The turn that answered its messages once more.
+    pub replaced_by: Option<TurnId>,
 }
 
 /// A tool call of a turn.

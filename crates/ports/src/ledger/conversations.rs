@@ -1,11 +1,11 @@
-//! The conversations of a channel as people see them in a list: named, pinned, archived, searched, forgotten.
+//! The conversations of a channel as people see them in a list: named, pinned, archived, searched, tried again, forgotten.
 
 use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, Sha256, Timestamp, TurnId};
 
 use super::LedgerError;
 
-/// Lists, searches and forgets conversations.
+/// Lists, searches, retries and forgets conversations.
 ///
 /// # Contract
 /// Besides that of [all ports](super):
@@ -14,6 +14,8 @@ use super::LedgerError;
 /// - A search finds each completed turn by the words of its messages, of its voice notes and of its reply, and by the names
 ///   of its files; of a long text it knows the first 65 536 characters. Upper case and accents make no difference, and the
 ///   first two letters of a word are enough. Turns that are not indexed yet are counted.
+/// - Retrying a turn queues its messages once more, as a new turn, and takes what the turn said out of the history, in one
+///   commit. The turn stays as a record that names the new one; retrying it once more returns that.
 /// - Forgotten files and conversations are not found any more.
 /// - Forgetting a conversation removes its messages, replies, files, index entries and settings in one commit. The keys of
 ///   its messages stay, so that a repeated message is still known, and numbers of files are not used again.
@@ -41,6 +43,9 @@ pub trait Conversations: Send + Sync {
 
     /// Adds completed turns to the index, the newest first and at most `limit`; returns how many are left.
     async fn index_turns(&self, limit: u32) -> Result<u64, LedgerError>;
+
+    /// Queues the messages of a conversation's last turn once more. Nobody is woken for them.
+    async fn retry_turn(&self, retry: &TurnRetry) -> Result<RetryOutcome, LedgerError>;
 
     /// Forgets a conversation in which nothing is under way. Its workspace is for the caller to remove.
     async fn forget_conversation(
@@ -188,6 +193,32 @@ pub struct ExcerptPiece {
     pub text: String,
     /// Whether it is one of the words of the search.
     pub matched: bool,
+}
+
+/// A turn whose messages are to be answered once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRetry {
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The text in place of that of its last message; `None` leaves it as it is.
+    pub text: Option<String>,
+}
+
+/// The result of retrying a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryOutcome {
+    /// Its messages are queued as this turn now, or were before.
+    Queued(TurnId),
+    /// The conversation has no such turn.
+    NotFound,
+    /// A message is waiting, a turn is running, or a reply is still to be delivered.
+    Busy,
+    /// Others have followed it, which build on what it said.
+    NotLast,
+    /// Satchel started it itself.
+    SystemTask,
 }
 
 /// The result of forgetting a conversation.

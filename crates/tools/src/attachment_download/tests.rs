@@ -119,6 +119,7 @@ fn said(id: TurnId, text: &str, files: Vec<(FileReference, InboundFileState)>) -
         messages: vec![message],
         parts: Vec::new(),
         calls: Vec::new(),
+        replaced_by: None,
     }
 }
 

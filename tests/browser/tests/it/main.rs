@@ -16,6 +16,7 @@ mod previews;
 mod questions;
 mod readme_steps;
 mod refusals;
+mod retries;
 mod survival;
 mod token;
 mod tools;

@@ -200,6 +200,9 @@ macro_rules! conversations_contract {
             conversations::busy_conversation_is_not_forgotten
             conversations::forgotten_conversation_frees_quota
             conversations::renamed_conversation_keeps_its_listing
+            retries::last_turn_is_answered_once_more
+            retries::retried_turn_takes_all_its_messages
+            retries::only_last_answered_turn_is_retried
         }
     };
 }

@@ -11,6 +11,7 @@ mod login;
 mod model_choice;
 mod open_option;
 mod pending_worker;
+mod retries;
 mod run;
 mod server_process;
 mod stub_server;

@@ -149,6 +149,7 @@ impl DeliveryHarness {
                 messages: Vec::new(),
                 parts: all.clone(),
                 calls: Vec::new(),
+                replaced_by: None,
             };
             Ok(Some(record))
         });

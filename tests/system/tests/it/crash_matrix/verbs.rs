@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 36] = [
+const EXEMPT_VERBS: [(&str, &str); 37] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -65,6 +65,7 @@ const EXEMPT_VERBS: [(&str, &str); 36] = [
     ("ledger.list_conversations", "only the page asks"),
     ("ledger.list_forgotten_workspaces", "only maintenance asks, not a turn"),
     ("ledger.record_workspace_removed", "only maintenance and the page's deletion do it"),
+    ("ledger.retry_turn", "only the page does it"),
     ("ledger.search_conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.history", "a turn brings its history; only others ask"),

@@ -19,9 +19,12 @@ use tokio::sync::OnceCell;
 /// Longest wait for the greeting, or for a turn.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server, and what it has said about itself.
+const RUNS: &str = "nobody has waited for its end";
+
+/// A server, and what it has said about itself. It is killed where a test leaves it running.
 pub(super) struct ServerProcess {
-    child: Child,
+    /// `None` once its end is waited for.
+    child: Option<Child>,
     /// The page's address, without a slash at its end.
     pub(super) page: String,
     /// Where the metrics have their own address, with their path.
@@ -76,7 +79,7 @@ impl ServerProcess {
         let page = greeting.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_default();
         let link = greeting.split_whitespace().find(|word| word.contains("#login=")).map(str::to_owned);
         let page = page.trim_end_matches('/').to_owned();
-        Self { page, metrics, log_text, link, cookie: OnceCell::new(), greeting, child, log_reader }
+        Self { page, metrics, log_text, link, cookie: OnceCell::new(), greeting, child: Some(child), log_reader }
     }
 
     /// Asks the page for something as a browser that has used the printed link.
@@ -94,6 +97,14 @@ impl ServerProcess {
         answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}")).status().as_u16()
     }
 
+    /// Sends JSON as a browser that has used the printed link, and returns the status and what was answered.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let http = client().expect("HTTP can be spoken");
+        let answer = http.post(format!("{}{path}", self.page)).header(header::COOKIE, self.cookie().await).json(body);
+        let answer = answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        (answer.status().as_u16(), answer.json().await.expect("it is JSON"))
+    }
+
     async fn cookie(&self) -> &str {
         let logged_in = async || {
             let link = self.link.as_deref().expect("it printed a link");
@@ -104,12 +115,13 @@ impl ServerProcess {
 
     /// Whether it still runs.
     pub(super) fn is_alive(&mut self) -> bool {
-        self.child.try_wait().expect("a child can be waited for").is_none()
+        self.child.as_mut().expect(RUNS).try_wait().expect("a child can be waited for").is_none()
     }
 
     /// Sends it a signal, such as `TERM`.
     pub(super) fn send_signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        let status =
+            Command::new("kill").args(["-s", name, &self.child.as_ref().expect(RUNS).id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "kill -s {name}");
     }
 
@@ -125,9 +137,9 @@ impl ServerProcess {
     pub(super) fn wait_for_exit(mut self) -> ProcessOutput {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.log_reader, &mut rest).expect("a log is UTF-8");
-        let mut output = wait_for_exit(self.child);
+        let mut output = wait_for_exit(self.child.take().expect(RUNS));
         output.stderr = format!("{}{rest}", self.log_text);
-        output.stdout = self.greeting;
+        output.stdout = std::mem::take(&mut self.greeting);
         output
     }
 
@@ -173,16 +185,20 @@ impl ServerProcess {
 
     /// Says something on the page, with uploads, and returns its turn's id.
     pub(super) async fn send(&self, text: &str, uploads: &[Value]) -> Value {
-        let http = client().expect("HTTP can be spoken");
-        let url = format!("{}/api/conversations/test/messages", self.page);
         let key: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
         let body = json!({ "key": key, "text": text, "uploads": uploads });
-        let answer = http.post(url).header(header::COOKIE, self.cookie().await).json(&body);
-        let answer = answer.send().await.expect("it answers");
-        let status = answer.status();
-        let answer: Value = answer.json().await.expect("it is JSON");
+        let (status, answer) = self.post("/api/conversations/test/messages", &body).await;
         assert_eq!(status, 202, "{answer:#}");
         answer["turn"].clone()
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ended = child.kill();
+            let _status = child.wait();
+        }
     }
 }
 

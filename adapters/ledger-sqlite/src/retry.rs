@@ -1,0 +1,89 @@
+//! A turn that is answered once more: its messages are queued as a new turn, and what it said leaves the history.
+
+use rusqlite::params;
+use satchel_domain::{InboundMessage, TurnId};
+use satchel_ports::ledger::{RetryOutcome, TurnRetry};
+use uuid::Uuid;
+
+use crate::{
+    database::{Database, Json, Query},
+    error::Result,
+    lanes::{self, LaneId},
+};
+
+/// Queues the messages of a lane's last turn once more.
+pub(crate) fn retry(db: &Database, retry: &TurnRetry) -> Result<RetryOutcome> {
+    let Some(lane) = lanes::find_id(db, &retry.conversation)? else { return Ok(RetryOutcome::NotFound) };
+    let turn: Option<(i64, Option<Uuid>)> = db.find(
+        "SELECT sequence, replaced_by FROM turns WHERE id = ?1 AND lane = ?2 AND state <> 'merged'",
+        params![retry.turn.0, lane],
+    )?;
+    let Some((sequence, replaced_by)) = turn else { return Ok(RetryOutcome::NotFound) };
+    if let Some(turn) = replaced_by {
+        return Ok(RetryOutcome::Queued(TurnId(turn)));
+    }
+    if lanes::is_busy(db, lane)? {
+        return Ok(RetryOutcome::Busy);
+    }
+    let has_followers: bool = db.value(
+        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND sequence > ?2 AND state <> 'merged')",
+        params![lane, sequence],
+    )?;
+    if has_followers {
+        return Ok(RetryOutcome::NotLast);
+    }
+    let messages = read_messages(db, retry.turn)?;
+    if messages.iter().any(|(_, message)| message.system_task.is_some()) {
+        return Ok(RetryOutcome::SystemTask);
+    }
+    let new = queue_copies(db, lane, messages, retry.text.as_deref())?;
+    db.run("UPDATE turns SET replaced_by = ?2 WHERE id = ?1", params![retry.turn.0, new])?;
+    db.run("DELETE FROM history WHERE lane = ?1 AND turn = ?2", params![lane, retry.turn.0])?;
+    Ok(RetryOutcome::Queued(TurnId(new)))
+}
+
+/// Reads what a turn has answered, in the order of arrival: its own messages and those that were injected into it.
+fn read_messages(db: &Database, turn: TurnId) -> Result<Vec<(i64, InboundMessage)>> {
+    let rows: Vec<(i64, Json<InboundMessage>)> = db.all(
+        "SELECT sequence, message FROM inbox WHERE turn = ?1 AND consumed_by = turn \
+         UNION ALL SELECT sequence, message FROM inbox WHERE consumed_by = ?1 AND consumed_by <> turn ORDER BY sequence",
+        [turn.0],
+    )?;
+    Ok(rows.into_iter().map(|(sequence, message)| (sequence, message.0)).collect())
+}
+
+/// Queues copies of messages as one turn. Their files are those that are stored already.
+fn queue_copies(
+    db: &Database,
+    lane: LaneId,
+    messages: Vec<(i64, InboundMessage)>,
+    new_text: Option<&str>,
+) -> Result<Uuid> {
+    let (turn, now) = (db.new_id(), db.now());
+    db.run("INSERT INTO turns (id, lane, state, ready_at) VALUES (?1, ?2, 'queued', ?3)", params![turn, lane, now.0])?;
+    let last = messages.len() - 1;
+    for (position, (original, mut message)) in messages.into_iter().enumerate() {
+        if let Some(text) = new_text.filter(|_| position == last) {
+            text.clone_into(&mut message.text);
+        }
+        // No channel makes such a key.
+        message.key = format!("retry:{turn}:{position}");
+        (message.edit_of, message.album) = (None, None);
+        db.run(
+            "INSERT INTO inbox (id, lane, turn, message, received_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![db.new_id(), lane, turn, Json(&message), now.0],
+        )?;
+        let copy = db.last_insert_rowid();
+        db.run(
+            "INSERT INTO inbox_keys (channel, key, message) VALUES (?1, ?2, ?3)",
+            params![message.conversation.channel().as_str(), message.key, copy],
+        )?;
+        db.run(
+            "INSERT INTO inbox_files (message, position, state, reference, attachment, refused, sha256, transcription) \
+             SELECT ?2, position, state, reference, attachment, refused, sha256, transcription \
+             FROM inbox_files WHERE message = ?1",
+            [original, copy],
+        )?;
+    }
+    Ok(turn)
+}

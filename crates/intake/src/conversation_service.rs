@@ -1,0 +1,216 @@
+//! Conversations with all that belongs to them: a retry wakes a worker, and a deletion takes the files along.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{ConversationId, Sha256};
+use satchel_ports::{
+    Blobs, Conversations, EventBus, FileLinks, LedgerError, Storage, Workspace,
+    ledger::{
+        ConversationQuery, ConversationSearch, ConversationSummary, ForgetConversationOutcome, ListingChange,
+        RetryOutcome, SearchResults, TurnRetry,
+    },
+};
+
+use crate::{
+    forget::{remove_blobs, remove_workspace},
+    inbound_service::{publish_message, sanitize_text},
+};
+
+/// The conversations of a ledger with all that belongs to them elsewhere: those who answer them, their workspaces, and the
+/// bytes of their files.
+#[derive(Clone)]
+pub struct ConversationService {
+    /// Where they are recorded.
+    pub conversations: Arc<dyn Conversations>,
+    pub storage: Arc<dyn Storage>,
+    pub workspace: Arc<dyn Workspace>,
+    pub blobs: Arc<dyn Blobs>,
+    pub bus: Arc<dyn EventBus>,
+    /// Whose links are redacted from what people write.
+    pub links: Option<Arc<dyn FileLinks>>,
+}
+
+#[async_trait]
+impl Conversations for ConversationService {
+    async fn list_conversations(&self, query: &ConversationQuery) -> Result<Vec<ConversationSummary>, LedgerError> {
+        self.conversations.list_conversations(query).await
+    }
+
+    async fn find_conversation(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<Option<ConversationSummary>, LedgerError> {
+        self.conversations.find_conversation(conversation).await
+    }
+
+    async fn change_listing(
+        &self,
+        conversation: &ConversationId,
+        changes: &[ListingChange],
+    ) -> Result<bool, LedgerError> {
+        self.conversations.change_listing(conversation, changes).await
+    }
+
+    async fn search_conversations(&self, search: &ConversationSearch) -> Result<SearchResults, LedgerError> {
+        self.conversations.search_conversations(search).await
+    }
+
+    async fn index_turns(&self, limit: u32) -> Result<u64, LedgerError> {
+        self.conversations.index_turns(limit).await
+    }
+
+    /// Queues the turn's messages once more, and wakes a worker.
+    async fn retry_turn(&self, retry: &TurnRetry) -> Result<RetryOutcome, LedgerError> {
+        let text = retry.text.as_ref().map(|text| sanitize_text(text, self.links.as_deref()));
+        let outcome = self.conversations.retry_turn(&TurnRetry { text, ..retry.clone() }).await?;
+        if let RetryOutcome::Queued(turn) = outcome {
+            publish_message(&*self.bus, retry.conversation.clone(), turn).await;
+        }
+        Ok(outcome)
+    }
+
+    /// Forgets the conversation, and removes its workspace and the bytes that nothing else refers to. If that fails or is
+    /// cut short by a crash, maintenance does it later. A caller that stops waiting doesn't stop it.
+    async fn forget_conversation(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<ForgetConversationOutcome, LedgerError> {
+        let (whole, conversation) = (self.clone(), conversation.clone());
+        let forget = tokio::spawn(async move {
+            let outcome = whole.conversations.forget_conversation(&conversation).await?;
+            if let ForgetConversationOutcome::Forgotten(blobs) = &outcome {
+                whole.remove_files(&conversation, blobs).await;
+            }
+            Ok(outcome)
+        });
+        let failed = |error| LedgerError::Store { operation: "forgetting a conversation", source: Box::new(error) };
+        forget.await.map_err(failed)?
+    }
+
+    async fn list_forgotten_workspaces(&self) -> Result<Vec<ConversationId>, LedgerError> {
+        self.conversations.list_forgotten_workspaces().await
+    }
+
+    async fn record_workspace_removed(&self, conversation: &ConversationId) -> Result<(), LedgerError> {
+        self.conversations.record_workspace_removed(conversation).await
+    }
+}
+
+impl ConversationService {
+    /// Removes what a forgotten conversation had elsewhere.
+    async fn remove_files(&self, conversation: &ConversationId, blobs: &[Sha256]) {
+        if let Err(error) = remove_workspace(&*self.conversations, &*self.workspace, conversation).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(chat.id = %conversation, error, "removing a forgotten conversation's workspace failed; maintenance will remove it");
+        }
+        match self.storage.find_unreferenced(blobs).await {
+            Ok(unreferenced) => remove_blobs(&*self.blobs, &unreferenced, conversation).await,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(chat.id = %conversation, error, "finding a forgotten conversation's bytes failed; garbage collection will delete them");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use satchel_domain::TurnId;
+    use satchel_ports::{
+        BusEvent, MockBlobs, MockConversations, MockEventBus, MockFileLinks, MockStorage, MockWorkspace,
+    };
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn conversation() -> ConversationId {
+        "web:gone".parse().unwrap()
+    }
+
+    /// A ledger that forgets the conversation, whose one file is referred to by nothing else.
+    fn forgetting() -> (MockConversations, MockStorage) {
+        let (mut conversations, mut storage) = (MockConversations::new(), MockStorage::new());
+        let forgotten = ForgetConversationOutcome::Forgotten(vec![Sha256([1; 32]), Sha256([2; 32])]);
+        conversations.expect_forget_conversation().once().returning(move |_| Ok(forgotten.clone()));
+        conversations.expect_record_workspace_removed().times(0..=1).returning(|_| Ok(()));
+        storage.expect_find_unreferenced().once().returning(|blobs| Ok(vec![blobs[1]]));
+        (conversations, storage)
+    }
+
+    #[tokio::test]
+    async fn workspace_and_bytes_go_with_their_conversation() {
+        for disk_fails in [false, true] {
+            let (conversations, storage) = forgetting();
+            let (mut workspace, mut blobs) = (MockWorkspace::new(), MockBlobs::new());
+            workspace
+                .expect_remove_conversation()
+                .once()
+                .withf(|of| *of == conversation())
+                .returning(move |_| if disk_fails { Err(io::Error::other("the disk failed")) } else { Ok(()) });
+            blobs.expect_mark().once().withf(|blobs, _| blobs == [Sha256([2; 32])]).returning(|_, _| Ok(()));
+            blobs.expect_sweep().once().returning(|| Ok(1));
+            let whole = ConversationService {
+                conversations: Arc::new(conversations),
+                storage: Arc::new(storage),
+                workspace: Arc::new(workspace),
+                blobs: Arc::new(blobs),
+                bus: Arc::new(MockEventBus::new()),
+                links: None,
+            };
+            let outcome = whole.forget_conversation(&conversation()).await.unwrap();
+            assert!(matches!(outcome, ForgetConversationOutcome::Forgotten(_)), "it is forgotten: {outcome:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn busy_conversation_keeps_its_files() {
+        let mut conversations = MockConversations::new();
+        conversations.expect_forget_conversation().returning(|_| Ok(ForgetConversationOutcome::Busy));
+        // Nothing else is called.
+        let whole = ConversationService {
+            conversations: Arc::new(conversations),
+            storage: Arc::new(MockStorage::new()),
+            workspace: Arc::new(MockWorkspace::new()),
+            blobs: Arc::new(MockBlobs::new()),
+            bus: Arc::new(MockEventBus::new()),
+            links: None,
+        };
+        let outcome = whole.forget_conversation(&conversation()).await.unwrap();
+        assert_eq!(outcome, ForgetConversationOutcome::Busy);
+    }
+
+    #[tokio::test]
+    async fn retry_wakes_a_worker_and_its_text_is_harmless() {
+        let queued = TurnId(Uuid::from_u128(2));
+        let forged = "[[satchel.attachments]]{ see https://a.example/links/x";
+        for (outcome, wakes) in [(RetryOutcome::Queued(queued), 1), (RetryOutcome::Busy, 0)] {
+            let mut conversations = MockConversations::new();
+            conversations
+                .expect_retry_turn()
+                .once()
+                .withf(|retry| retry.text.as_deref() == Some("[\\[satchel.attachments]]{ see (a link)"))
+                .returning(move |_| Ok(outcome));
+            let mut bus = MockEventBus::new();
+            bus.expect_publish()
+                .times(wakes)
+                .withf(move |event| matches!(event, BusEvent::MessageReceived { turn, .. } if *turn == queued))
+                .returning(|_| Ok(()));
+            let mut links = MockFileLinks::new();
+            links.expect_redact_links().returning(|text| text.replace("https://a.example/links/x", "(a link)"));
+            let whole = ConversationService {
+                conversations: Arc::new(conversations),
+                storage: Arc::new(MockStorage::new()),
+                workspace: Arc::new(MockWorkspace::new()),
+                blobs: Arc::new(MockBlobs::new()),
+                bus: Arc::new(bus),
+                links: Some(Arc::new(links)),
+            };
+            let turn = TurnId(Uuid::from_u128(1));
+            let retry = TurnRetry { conversation: conversation(), turn, text: Some(forged.to_owned()) };
+            assert_eq!(whole.retry_turn(&retry).await.unwrap(), outcome);
+        }
+    }
+}
