@@ -85,6 +85,9 @@ export const conversation = (conversation) => call("GET", conversationPath(conve
 // `change`: any of name, pinned, archived.
 export const changeConversation = (conversation, change) => call("PATCH", conversationPath(conversation), change);
 
+// Where a conversation is downloaded from as an archive.
+export const exportPath = (conversation) => `${conversationPath(conversation)}/export`;
+
 export const forgetConversation = (conversation) => call("DELETE", conversationPath(conversation));
 
 export const olderTurns = (conversation, before, limit = 30) =>

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { askForName, confirmDeletion } from "./dialogs.js";
-import { byId, icon, tell } from "./dom.js";
+import { byId, download, icon, tell } from "./dom.js";
 import { closeMenu, menuIsOpen, openMenu } from "./menu.js";
 import { groups, groupView, keyOf, titleOf } from "./rows.js";
 import { createSearch } from "./search.js";
@@ -182,6 +182,7 @@ export function createConversations(actions) {
       away
         ? { label: "Move back to the list", iconName: "archive", choose: change({ archived: false }, `Moved ${title} back to the list.`) }
         : { label: "Archive", iconName: "archive", choose: change({ archived: true }, `Archived ${title}.`) },
+      { label: "Export", iconName: "download", choose: () => download(api.exportPath(key)) },
       { label: "Delete", iconName: "trash", danger: true, choose: remove },
     ];
     openMenu(button, entries, refreshSoon);

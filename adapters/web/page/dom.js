@@ -82,3 +82,11 @@ export function tell(place, words) {
   place.hidden = !words;
   if (place.textContent !== (words ?? "")) place.textContent = words ?? "";
 }
+
+// Downloads what is at a path, as the browser does with a link.
+export function download(path) {
+  const link = element("a", { href: path, download: "" });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}

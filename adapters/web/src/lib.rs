@@ -6,6 +6,7 @@
 
 mod auth;
 mod channel;
+mod export;
 mod failed_logins;
 mod guard;
 mod links;

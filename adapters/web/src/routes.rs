@@ -4,6 +4,7 @@
 mod commands;
 mod conversations;
 mod events;
+mod exports;
 mod files;
 mod health;
 mod links;
@@ -96,6 +97,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(previews::preview))
         .routes(routes!(files::voice))
         .routes(routes!(events::events))
+        .routes(routes!(exports::export))
         .split_for_parts();
     document.merge(described);
     let document = Arc::new(document);

@@ -10,7 +10,7 @@ use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
 use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, event_bus::EventStream};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,6 +24,9 @@ use crate::{
     state::AppState,
     token::MIN_TOKEN_CHARS,
 };
+
+/// How many conversations are exported at once.
+const MAX_EXPORTS: usize = 2;
 
 /// The ports that the server works on.
 pub struct WebPorts {
@@ -106,6 +109,7 @@ impl WebServer {
             clock,
             blobs,
             hub: shared_hub,
+            exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
         };
         let state = Arc::new(state);
         Ok(Self { listener, address, router: routes::router(state), trusted_proxies, hub, events, stopping })

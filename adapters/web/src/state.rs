@@ -6,6 +6,7 @@ use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_http_server::{Peer, client_address, network};
 use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, Inbound};
+use tokio::sync::Semaphore;
 
 use crate::{
     WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks, previews::Previews,
@@ -27,6 +28,8 @@ pub(crate) struct AppState {
     /// `None` without workers that scale images.
     pub(crate) previews: Option<Previews>,
     pub(crate) hub: Arc<LiveHub>,
+    /// A permit for each export that runs: each takes a thread.
+    pub(crate) exports: Arc<Semaphore>,
 }
 
 impl AppState {

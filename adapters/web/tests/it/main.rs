@@ -7,6 +7,7 @@ mod commands;
 mod connections;
 mod conversations;
 mod events;
+mod exports;
 mod files;
 mod links;
 mod live;

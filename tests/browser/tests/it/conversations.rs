@@ -200,3 +200,16 @@ async fn more_conversations_than_a_page_has() {
     .await;
     page.assert_no_page_errors().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conversation_is_exported_from_its_menu() {
+    let server = SatchelServer::start(&[]).await;
+    server.say("a", "write plan.txt: go to the coast").await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    wait_for_list(&page, &json!([["Today", ["write plan.txt: go to the coast"]]])).await;
+    choose(&page, "write plan.txt: go to the coast", "Export").await;
+    let archive = page.wait_for_download("write plan.txt_ go to the coast.zip").await;
+    let contains = |words: &str| archive.windows(words.len()).any(|found| found == words.as_bytes());
+    assert!(contains("conversation.md") && contains("files/1-plan.txt") && contains("go to the coast"));
+    page.assert_no_page_errors().await;
+}
