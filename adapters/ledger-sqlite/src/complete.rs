@@ -10,7 +10,7 @@ use crate::{
     audit, conversation_settings,
     database::{Database, Json, Query, hex_ids},
     error::Result,
-    history,
+    forget_conversation, history,
     lanes::LaneId,
     parts,
     progress::TurnProgress,
@@ -24,7 +24,11 @@ pub(crate) fn complete_turn(db: &Database, lease: &Lease, completed: CompletedTu
     progress.incomplete.is_busy |= questions::close_each(db, lane, turn, None, |_| true)?;
     let records = Records::of_conversation(db, &lease.conversation, named_files(&completed).collect())?;
     consume_messages(db, lane, &completed)?;
-    history::change(db, lane, turn, &completed.history, &records)?;
+    match &completed.history {
+        HistoryChange::Append(messages) => history::append(db, lane, turn, messages, &records)?,
+        HistoryChange::Reset => history::reset(db, lane)?,
+        HistoryChange::Forget => forget_conversation::forget_before(db, &lease.conversation, lane, progress.sequence)?,
+    }
     if let Some(setting) = &completed.setting {
         conversation_settings::change(db, lane, setting)?;
     }
@@ -38,7 +42,7 @@ pub(crate) fn complete_turn(db: &Database, lease: &Lease, completed: CompletedTu
 fn named_files(completed: &CompletedTurn) -> impl Iterator<Item = AttachmentId> {
     let history = match &completed.history {
         HistoryChange::Append(messages) => messages.as_slice(),
-        HistoryChange::Reset => &[],
+        HistoryChange::Reset | HistoryChange::Forget => &[],
     };
     let sent = completed.plan.parts.iter().flat_map(|planned| planned.content.files()).map(|item| &item.attachment);
     let files = completed.response.attachments.iter().chain(sent).chain(history.iter().flat_map(HistoryMessage::files));

@@ -7,6 +7,7 @@ use crate::{
     conversation_settings,
     database::{Database, Query},
     error::{Error, Result},
+    history,
     lanes::{self, LaneId},
     listings, rows,
     usage::{self, Account},
@@ -14,25 +15,24 @@ use crate::{
 };
 
 /// What is removed, in an order in which no row refers to one that is gone.
-const REMOVALS: [&str; 6] = [
-    "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = ?1)",
-    "DELETE FROM parts WHERE lane = ?1",
-    "DELETE FROM history WHERE lane = ?1",
-    "DELETE FROM journal WHERE turn IN (SELECT id FROM turns WHERE lane = ?1)",
+const REMOVALS: [&str; 5] = [
+    "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = ?1 AND sequence <= ?2)",
+    "DELETE FROM parts WHERE lane = ?1 AND turn_sequence <= ?2",
+    "DELETE FROM journal WHERE turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2)",
     "DELETE FROM inbox_files WHERE message IN \
-         (SELECT inbox.sequence FROM turns JOIN inbox ON inbox.turn = turns.id WHERE turns.lane = ?1)",
-    "DELETE FROM attachments WHERE lane = ?1",
+         (SELECT inbox.sequence FROM turns JOIN inbox ON inbox.turn = turns.id \
+          WHERE turns.lane = ?1 AND turns.sequence <= ?2)",
+    "DELETE FROM attachments WHERE lane = ?1 AND turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2)",
 ];
 
 /// What stays, without a word: a repeated message must find its key, and the audit log names turns. A forgotten turn is one
 /// that was merged into none, which no list of turns has.
-const REMAINS: [&str; 4] = [
+const REMAINS: [&str; 3] = [
     "UPDATE inbox SET message = '{}', steered_into = NULL, consumed_by = turn \
-         WHERE turn IN (SELECT id FROM turns WHERE lane = ?1)",
-    "UPDATE turns SET state = 'merged', merged_into = NULL, album = NULL, ending = NULL, response = NULL WHERE lane = ?1",
-    "UPDATE lanes SET history_after = 0 WHERE id = ?1",
-    "INSERT INTO conversation_listings (lane, forgotten_through, workspace_left) \
-         SELECT lane, MAX(sequence), 1 FROM turns WHERE lane = ?1",
+         WHERE turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2)",
+    "UPDATE turns SET state = 'merged', merged_into = NULL, album = NULL, ending = NULL, response = NULL \
+         WHERE lane = ?1 AND sequence <= ?2",
+    "INSERT INTO conversation_listings (lane, forgotten_through, workspace_left) VALUES (?1, ?2, 1)",
 ];
 
 /// Forgets a conversation, unless something is under way in it.
@@ -44,35 +44,51 @@ pub(crate) fn forget_conversation(db: &Database, conversation: &ConversationId) 
     if lanes::is_busy(db, lane)? {
         return Ok(ForgetConversationOutcome::Busy);
     }
-    let blobs = read_blobs(db, lane)?;
-    release_quota(db, conversation, lane)?;
-    workspace_usage::record(db, conversation, 0)?;
-    for statement in REMOVALS {
-        db.run(statement, [lane])?;
-    }
-    conversation_settings::remove(db, lane)?;
-    listings::remove(db, lane)?;
-    for statement in REMAINS {
-        db.run(statement, [lane])?;
-    }
+    let last: i64 = db.value("SELECT MAX(sequence) FROM turns WHERE lane = ?1", [lane])?;
+    let blobs = read_blobs(db, lane, last)?;
+    forget_through(db, conversation, lane, last)?;
     Ok(ForgetConversationOutcome::Forgotten(blobs))
 }
 
+/// Forgets all that came before a turn, which goes on.
+pub(crate) fn forget_before(db: &Database, conversation: &ConversationId, lane: LaneId, sequence: i64) -> Result<()> {
+    forget_through(db, conversation, lane, sequence - 1)
+}
+
+/// Forgets the turns of a lane up to one.
+fn forget_through(db: &Database, conversation: &ConversationId, lane: LaneId, last: i64) -> Result<()> {
+    release_quota(db, conversation, lane, last)?;
+    workspace_usage::record(db, conversation, 0)?;
+    for statement in REMOVALS {
+        db.run(statement, [lane, last])?;
+    }
+    history::remove(db, lane)?;
+    conversation_settings::remove(db, lane)?;
+    listings::remove(db, lane)?;
+    for statement in REMAINS {
+        db.run(statement, [lane, last])?;
+    }
+    Ok(())
+}
+
 /// Reads the addresses of all bytes that the conversation refers to.
-fn read_blobs(db: &Database, lane: LaneId) -> Result<Vec<Sha256>> {
+fn read_blobs(db: &Database, lane: LaneId, last: i64) -> Result<Vec<Sha256>> {
     let addresses: Vec<([u8; 32],)> = db.all(
         "SELECT sha256 FROM attachments WHERE lane = ?1 AND forgotten_at IS NULL \
-         UNION SELECT voice_sha256 FROM parts WHERE lane = ?1 AND voice_sha256 IS NOT NULL",
-        [lane],
+             AND turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2) \
+         UNION SELECT voice_sha256 FROM parts \
+             WHERE lane = ?1 AND turn_sequence <= ?2 AND voice_sha256 IS NOT NULL",
+        [lane, last],
     )?;
     Ok(addresses.into_iter().map(|(address,)| Sha256(address)).collect())
 }
 
 /// Counts the files no longer, for the conversation and for everybody who brought some.
-fn release_quota(db: &Database, conversation: &ConversationId, lane: LaneId) -> Result<()> {
+fn release_quota(db: &Database, conversation: &ConversationId, lane: LaneId, last: i64) -> Result<()> {
     let sums: Vec<(Option<String>, i64, i64)> = db.all(
-        "SELECT person, COUNT(*), SUM(bytes) FROM attachments WHERE lane = ?1 AND forgotten_at IS NULL GROUP BY person",
-        [lane],
+        "SELECT person, COUNT(*), SUM(bytes) FROM attachments WHERE lane = ?1 AND forgotten_at IS NULL \
+             AND turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2) GROUP BY person",
+        [lane, last],
     )?;
     for (person, files, bytes) in sums {
         let person: Option<PersonKey> =

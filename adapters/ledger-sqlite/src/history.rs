@@ -2,7 +2,6 @@
 
 use rusqlite::params;
 use satchel_domain::{HistoryMessage, TurnId};
-use satchel_ports::ledger::HistoryChange;
 
 use crate::{
     attachments::{AttachmentRef, Records},
@@ -25,32 +24,37 @@ pub(crate) fn read(db: &Database, lane: LaneId, limit: u32) -> Result<Vec<Histor
     messages.collect()
 }
 
-/// Adds what a turn said, or begins anew.
-pub(crate) fn change(
+/// Adds what a turn said.
+pub(crate) fn append(
     db: &Database,
     lane: LaneId,
     turn: TurnId,
-    change: &HistoryChange,
+    messages: &[HistoryMessage],
     records: &Records,
 ) -> Result<()> {
-    match change {
-        HistoryChange::Append(messages) => {
-            for message in messages {
-                let message = message.clone().try_map_files(|file| records.refer(&file))?;
-                db.run(
-                    "INSERT INTO history (lane, sequence, turn, message) \
-                     SELECT ?1, COALESCE(MAX(sequence), 0) + 1, ?2, ?3 FROM history WHERE lane = ?1",
-                    params![lane, turn.0, Json(message)],
-                )?;
-            }
-        }
-        HistoryChange::Reset => {
-            db.run(
-                "UPDATE lanes SET history_after = (SELECT COALESCE(MAX(sequence), 0) FROM history WHERE lane = ?1) \
-                 WHERE id = ?1",
-                [lane],
-            )?;
-        }
+    for message in messages {
+        let message = message.clone().try_map_files(|file| records.refer(&file))?;
+        db.run(
+            "INSERT INTO history (lane, sequence, turn, message) \
+             SELECT ?1, COALESCE(MAX(sequence), 0) + 1, ?2, ?3 FROM history WHERE lane = ?1",
+            params![lane, turn.0, Json(message)],
+        )?;
     }
+    Ok(())
+}
+
+/// Begins anew: what was said so far is no longer shown.
+pub(crate) fn reset(db: &Database, lane: LaneId) -> Result<()> {
+    db.run(
+        "UPDATE lanes SET history_after = (SELECT COALESCE(MAX(sequence), 0) FROM history WHERE lane = ?1) WHERE id = ?1",
+        [lane],
+    )?;
+    Ok(())
+}
+
+/// Removes all of it; it begins again at its first number.
+pub(crate) fn remove(db: &Database, lane: LaneId) -> Result<()> {
+    db.run("DELETE FROM history WHERE lane = ?1", [lane])?;
+    db.run("UPDATE lanes SET history_after = 0 WHERE id = ?1", [lane])?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod files;
+mod forget_all;
 mod help;
 mod models;
 mod persona;
@@ -21,6 +22,7 @@ use satchel_ports::{
 
 pub use self::agents::AgentChoice;
 pub use self::files::describe_file;
+pub use self::forget_all::ForgetAll;
 pub use self::help::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, explanation_text, owner_menu};
 pub use self::models::ModelOffers;
 pub use self::persona::PersonaCommand;
@@ -29,6 +31,7 @@ pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
     files::{list_files, resend_files, revoke_file_links},
+    forget_all::forget_all,
     help::PERSONA_COMMAND,
     models::{choose_model, list_models},
     persona::handle_persona,
@@ -53,6 +56,8 @@ pub enum ChatCommand {
     Usage,
     /// Removes files for good, by their numbers; as given.
     Forget(Vec<String>),
+    /// Removes everything of the conversation, once that is confirmed.
+    ForgetAll(ForgetAll),
     /// Restores the files that were deleted last.
     Undo,
     /// Lists what is still to be delivered or could not be.
@@ -115,7 +120,10 @@ impl ChatCommand {
             ("resend", _) => Some(Self::Resend(arguments)),
             ("unlink", _) => Some(Self::Unlink(arguments)),
             ("usage", true) => Some(Self::Usage),
-            ("forget", _) => Some(Self::Forget(arguments)),
+            ("forget", _) => Some(match ForgetAll::parse(&arguments) {
+                Some(all) => Self::ForgetAll(all),
+                None => Self::Forget(arguments),
+            }),
             ("undo", true) => Some(Self::Undo),
             ("outbox", true) => Some(Self::Outbox),
             ("stop", true) => Some(Self::Stop),
@@ -208,6 +216,8 @@ pub async fn handle_command(
     };
     let changes = ChangeLog::default();
     let mut setting = None;
+    let mut history = HistoryChange::Append(Vec::new());
+    let mut buttons = Vec::new();
     let response = match command {
         ChatCommand::Files => list_files(&*ledger.archive, conversation).await?,
         ChatCommand::Resend(numbers) => resend_files(&*ledger.archive, conversation, numbers).await?,
@@ -216,13 +226,21 @@ pub async fn handle_command(
         ChatCommand::Forget(arguments) => {
             forget_files(&*ledger.storage, context, arguments, services, &changes).await?
         }
+        ChatCommand::ForgetAll(all) => {
+            let reply = forget_all(*all, ledger, context, services).await?;
+            (history, buttons) = (reply.1, reply.2);
+            reply.0
+        }
         ChatCommand::Undo => restore_files(context, services, &changes).await,
         ChatCommand::Outbox => list_outbox(&*ledger.archive, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
-        ChatCommand::New => OutgoingResponse::from_text(
-            "Started a new conversation. I no longer see the earlier messages. Your files are still here: /files",
-        ),
+        ChatCommand::New => {
+            history = HistoryChange::Reset;
+            OutgoingResponse::from_text(
+                "Started a new conversation. I no longer see the earlier messages. Your files are still here: /files",
+            )
+        }
         // A valid decision is consumed by the turn that waits for it.
         ChatCommand::Allow(_) | ChatCommand::Refuse(_) => OutgoingResponse::from_text(
             "There is no open question with that code. It was already answered, it expired, or it is someone else's to \
@@ -243,9 +261,8 @@ pub async fn handle_command(
             OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), features))
         }
     };
-    let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
     let changes = changes.to_vec();
-    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons: Vec::new(), changes }))
+    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons, changes }))
 }
 
 const VOICE_REPLIES_ON: &str = "\

@@ -13,7 +13,7 @@ use satchel_ports::{
 };
 
 use crate::{
-    forget::{remove_blobs, remove_workspace},
+    forget::{remove_unreferenced, remove_workspace},
     inbound_service::{publish_message, sanitize_text},
 };
 
@@ -104,13 +104,7 @@ impl ConversationService {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(chat.id = %conversation, error, "removing a forgotten conversation's workspace failed; maintenance will remove it");
         }
-        match self.storage.find_unreferenced(blobs).await {
-            Ok(unreferenced) => remove_blobs(&*self.blobs, &unreferenced, conversation).await,
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(chat.id = %conversation, error, "finding a forgotten conversation's bytes failed; garbage collection will delete them");
-            }
-        }
+        remove_unreferenced(&*self.storage, &*self.blobs, blobs, conversation).await;
     }
 }
 

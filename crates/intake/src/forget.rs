@@ -67,8 +67,25 @@ pub(crate) async fn remove_workspace(
     Ok(conversations.record_workspace_removed(conversation).await?)
 }
 
+/// Removes those bytes of a forgotten conversation that nothing else refers to. If this fails, garbage collection removes
+/// them later.
+pub async fn remove_unreferenced(
+    storage: &dyn Storage,
+    blobs: &dyn Blobs,
+    candidates: &[Sha256],
+    conversation: &ConversationId,
+) {
+    match storage.find_unreferenced(candidates).await {
+        Ok(unreferenced) => remove_blobs(blobs, &unreferenced, conversation).await,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(chat.id = %conversation, error, "finding a forgotten conversation's bytes failed; garbage collection will delete them");
+        }
+    }
+}
+
 /// Removes bytes that nothing refers to. If this fails, garbage collection removes them later.
-pub(crate) async fn remove_blobs(blobs: &dyn Blobs, unreferenced: &[Sha256], conversation: &ConversationId) {
+async fn remove_blobs(blobs: &dyn Blobs, unreferenced: &[Sha256], conversation: &ConversationId) {
     if let Err(error) = sweep_blobs(blobs, unreferenced).await {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(chat.id = %conversation, error, "deleting forgotten bytes failed; garbage collection will delete them");

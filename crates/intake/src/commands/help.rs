@@ -60,7 +60,7 @@ Send me messages and files, and ask for your files back at any time.
 
 - `/files` lists the files of this conversation, each with its number
 - `/resend 17` sends file #17 again; several numbers send several
-- `/usage` shows how much space files take up, `/forget 17` removes file #17 for good
+- `/usage` shows how much space files take up, `/forget 17` removes file #17 for good, `/forget all` everything here
 - `/undo` brings back the files of the workspace that were deleted last, for a day
 - `/outbox` shows what is still being sent and what could not be delivered
 - `/stop` stops what I am doing and sends what is done so far

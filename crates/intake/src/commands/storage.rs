@@ -83,7 +83,7 @@ pub(super) async fn show_usage(
     Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
-fn format_usage(usage: &Usage) -> String {
+pub(super) fn format_usage(usage: &Usage) -> String {
     let files = if usage.files == 1 { "1 file".to_owned() } else { format!("{} files", usage.files) };
     match usage.workspace_bytes {
         0 => format!("{files}, {}", size::format_bytes(usage.bytes)),
@@ -107,7 +107,8 @@ pub(super) async fn forget_files(
     if arguments.is_empty() {
         return Ok(OutgoingResponse::from_text(
             "Which file? `/forget 17` removes file #17 for good, `/forget 3-8` removes #3 to #8, and \
-             `/forget workspace:/shared/a.txt` removes a file of the workspace. `/usage` shows the largest files.",
+             `/forget workspace:/shared/a.txt` removes a file of the workspace. `/forget all` removes everything of this \
+             conversation. `/usage` shows the largest files.",
         ));
     }
     let targets = match parse_targets(arguments) {

@@ -324,6 +324,8 @@ pub enum HistoryChange {
     Append(Vec<HistoryMessage>),
     /// Hides all earlier messages from the model.
     Reset,
+    /// Removes all earlier turns, as [`forget_conversation`](super::Conversations::forget_conversation) does.
+    Forget,
 }
 
 /// What is set for a conversation. The ledger knows neither agents nor models and takes any name.

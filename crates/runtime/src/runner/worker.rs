@@ -13,19 +13,20 @@ use satchel_agent::{
     rounds::refused_files,
     run::{self, MAX_CRASHES, wait_for_stop},
 };
-use satchel_domain::{Ending, InboundMessage, TaskDirectory, TaskRequest, agent::AgentChat};
+use satchel_domain::{Ending, InboundMessage, Sha256, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
     commands::{
         self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, StorageServices,
         TaskStarter, VoiceStatus,
     },
+    forget::remove_unreferenced,
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
     system_tasks,
 };
 use satchel_ports::{
     LedgerError,
-    ledger::{ClaimedLane, QueuedTurn, ReleaseMode},
+    ledger::{AttachmentQuery, ClaimedLane, HistoryChange, QueuedTurn, ReleaseMode},
 };
 use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
 use tokio::{
@@ -277,7 +278,7 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     let start = start_turn(context, &turn, speaking).await?;
     let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
     if matches!(start, TurnStart::Answered(_)) && !has_files {
-        return run_started(services, lane, turn, start).await;
+        return run_started(context, lane, turn, start).await;
     }
     let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
@@ -292,7 +293,7 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     };
     if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
-        return run_started(services, lane, turn, start).await;
+        return run_started(context, lane, turn, start).await;
     }
     // Nothing waits for a person's word while files come in.
     let unanswered = watch::Sender::default();
@@ -319,21 +320,41 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     if has_waited && let Some(read) = context.ledger.turns.next_turn(&lane.lease).await? {
         turn.history = read.history;
     }
-    run_started(services, lane, turn, start).await
+    run_started(context, lane, turn, start).await
 }
 
 /// Runs a turn whose files are all stored or refused, as it was started.
 async fn run_started(
-    services: &AgentServices,
+    context: &WorkerContext,
     lane: &LaneHandle,
     turn: QueuedTurn,
     start: TurnStart,
 ) -> Result<(), LedgerError> {
+    let services = &context.services;
     match start {
+        TurnStart::Answered(reply) if reply.history == HistoryChange::Forget => {
+            forget_conversation(context, lane, &turn, reply).await
+        }
         TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,
         TurnStart::Task(request) => run::run_turn(services, lane, turn, Some(&request)).await,
         TurnStart::Conversation => run::run_turn(services, lane, turn, None).await,
     }
+}
+
+/// Completes a turn whose command forgets the conversation, and removes the bytes of its files.
+async fn forget_conversation(
+    context: &WorkerContext,
+    lane: &LaneHandle,
+    turn: &QueuedTurn,
+    reply: CommandReply,
+) -> Result<(), LedgerError> {
+    let conversation = &lane.lease.conversation;
+    let query = AttachmentQuery { conversation: Some(conversation.clone()), ..AttachmentQuery::default() };
+    let files = context.ledger.archive.attachments(&query).await?;
+    complete_command(&context.services, lane, turn, reply).await?;
+    let blobs: Vec<Sha256> = files.iter().map(|file| file.sha256).collect();
+    remove_unreferenced(&*context.ledger.storage, &*context.blobs, &blobs, conversation).await;
+    Ok(())
 }
 
 /// Completes a turn with the reply to its command.

@@ -5,8 +5,8 @@ use satchel_ports::{
     AuditQuery, ChangeOutcome,
     ledger::{
         AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
-        ConversationSettings, ForgetConversationOutcome, ForgetRequest, Ledger, ListingChange, RenameOutcome,
-        SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
+        ConversationSettings, ForgetConversationOutcome, ForgetRequest, HistoryChange, Ledger, ListingChange,
+        RenameOutcome, SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
     },
 };
 
@@ -256,6 +256,46 @@ pub async fn forgotten_conversation_leaves_only_keys(fixture: &impl LedgerFixtur
     assert_eq!(ledger.archive.history(&lease.conversation, 9).await.unwrap().len(), 2);
     let listed = ledger.conversations.list_conversations(&web_query()).await.unwrap();
     assert_eq!((listed[0].title.as_str(), &listed[0].name, listed[0].pinned), ("a new beginning", &None, false));
+}
+
+/// Catches: a command to forget that takes itself or what waits behind it along, or leaves something of what was before.
+pub async fn turn_forgets_what_came_before_it(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let brings = with_files(message_in("web:a", "1", "the secret plan"), &["secret.pdf"]);
+    let (lease, first) = receive(&ledger, &brings).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let file = ledger.turns.store_file(&lease, queued.id, 0, &new_file("secret.pdf")).await.unwrap();
+    let completed = CompletedTurn {
+        setting: Some(ConversationSetting::Persona(Some("a spy".into()))),
+        ..completed_turn(first, vec![file_part(&file)])
+    };
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
+    assert_eq!(search(&ledger, "secret").await.len(), 1);
+
+    let (lease, command) = receive(&ledger, &message_in("web:a", "2", "forget all")).await;
+    let behind = with_files(message_in("web:a", "3", "and now?"), &["new.pdf"]);
+    let behind = ledger.inbox.receive(&behind, ClaimMode::Never).await.unwrap().turn;
+    let waiting = ledger.turns.list_queued_behind(&lease, command).await.unwrap().remove(0);
+    let kept = ledger.turns.store_file(&lease, waiting.id, 0, &new_file("new.pdf")).await.unwrap();
+    let forgets = CompletedTurn { history: HistoryChange::Forget, ..completed_turn(command, text_parts(&["done"])) };
+    let part = ledger.turns.complete_turn(&lease, &forgets).await.unwrap().expect("it is begun");
+    settle(&ledger, &lease, &sent_settlement(&part, "6")).await;
+
+    let turns = TurnQuery { conversation: lease.conversation.clone(), before: None, limit: 9 };
+    let left: Vec<TurnId> = ledger.archive.turns(&turns).await.unwrap().iter().map(|turn| turn.id).collect();
+    assert_eq!(left, [command, behind]);
+    let next = ledger.turns.next_turn(&lease).await.unwrap().expect("a message waits");
+    assert_eq!((next.id, next.history.len(), &next.settings), (behind, 0, &ConversationSettings::default()));
+    let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
+    assert_eq!(ledger.archive.attachments(&here).await.unwrap(), [kept], "what came later stays");
+    assert_eq!(search(&ledger, "secret").await, [""; 0]);
+    let scope = UsageScope::Conversation(lease.conversation.clone());
+    let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
+    assert_eq!(usages[0].files, 1);
+    ledger.turns.complete_turn(&lease, &completed_turn(behind, Vec::new())).await.unwrap();
+    assert_eq!(ledger.archive.history(&lease.conversation, 9).await.unwrap().len(), 2, "it is remembered again");
+    assert!(ledger.inbox.receive(&brings, ClaimMode::IfFree).await.unwrap().duplicate, "the message is still known");
 }
 
 /// Catches: a conversation that is forgotten under the hands of a turn or of a delivery.

@@ -197,6 +197,7 @@ macro_rules! conversations_contract {
             conversations::files_are_found_until_they_are_forgotten
             conversations::turns_are_indexed_step_by_step
             conversations::forgotten_conversation_leaves_only_keys
+            conversations::turn_forgets_what_came_before_it
             conversations::busy_conversation_is_not_forgotten
             conversations::forgotten_conversation_frees_quota
             conversations::renamed_conversation_keeps_its_listing

@@ -51,6 +51,29 @@ async fn deleted_conversation_goes_with_its_workspace() {
     assert_eq!(server.delete("/api/conversations/test").await, 404);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn command_forgets_all_once_it_is_confirmed() {
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &["--set", "model=offline"]);
+    let turn = server.send_and_wait(SAYING).await;
+    let said = |turn: &Value| turn["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
+    let asked = said(&server.send_and_wait("/forget all").await);
+    assert!(asked.contains("for good?") && asked.contains("1 file") && asked.contains("/forget all yes"), "{asked}");
+    assert_eq!(said(&server.send_and_wait("/forget all no").await), "Nothing was removed.");
+    assert!(workspace(&home).join("shared/plan.txt").is_file());
+
+    let done = server.send_and_wait("/forget all yes").await;
+    assert!(said(&done).starts_with("Removed."), "{done:#}");
+    assert!(!workspace(&home).exists(), "its files are gone");
+    assert_eq!(search(&server).await["hits"], json!([]));
+    let (_, turns) = server.get("/api/conversations/test/turns").await;
+    let turns: Value = serde_json::from_str(&turns).expect("it is JSON");
+    assert_eq!(turns["turns"].as_array().map(Vec::len), Some(1), "{turns:#}");
+    assert_eq!(server.send(SAYING, &[]).await, turn["id"], "a repeated message is still known");
+    let listed = server.send_and_wait("/files").await;
+    assert!(!listed.to_string().contains("plan.txt"), "{listed:#}");
+}
+
 /// The process dies between the commit and the removal of the workspace. The next one removes it before anybody can be
 /// answered there.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,170 @@
+//! The command `/forget all`, which asks back before it removes everything of its conversation.
+
+use satchel_domain::{Button, OutgoingResponse, remedy};
+use satchel_ports::{
+    Ledger, LedgerError,
+    ledger::{HistoryChange, OutboxQuery, UsageQuery, UsageScope},
+};
+
+use super::storage::{StorageServices, format_usage};
+use crate::pairing::CommandContext;
+
+/// What stands behind `/forget` for everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForgetAll {
+    /// Asks back.
+    Ask,
+    Confirmed,
+    Declined,
+}
+
+impl ForgetAll {
+    /// Reads what stands behind `/forget`, if it is about everything.
+    pub(super) fn parse(arguments: &[String]) -> Option<Self> {
+        let words: Vec<String> = arguments.iter().map(|word| word.to_lowercase()).collect();
+        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["all"] => Some(Self::Ask),
+            ["all", "yes"] => Some(Self::Confirmed),
+            ["all", "no"] => Some(Self::Declined),
+            _ => None,
+        }
+    }
+}
+
+/// A reply, what the history becomes, and the buttons below it.
+type Reply = (OutgoingResponse, HistoryChange, Vec<Button>);
+
+/// Asks, or removes the workspace and leaves the rest to the commit of the turn: a crash between the two repeats both.
+pub(super) async fn forget_all(
+    command: ForgetAll,
+    ledger: &Ledger,
+    context: &CommandContext<'_>,
+    services: &StorageServices<'_>,
+) -> Result<Reply, LedgerError> {
+    let unchanged = |text: String| (OutgoingResponse::from_text(text), HistoryChange::Append(Vec::new()), Vec::new());
+    if context.group && !context.is_by_owner() {
+        return Ok(unchanged("Only an owner can remove everything of a group. Nothing was removed.".to_owned()));
+    }
+    match command {
+        ForgetAll::Declined => Ok(unchanged("Nothing was removed.".to_owned())),
+        ForgetAll::Ask => {
+            let scope = UsageScope::Conversation(context.conversation.clone());
+            let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await?;
+            let files = usages.first().map(|usage| format!(" ({})", format_usage(usage))).unwrap_or_default();
+            let (text, history, _) = unchanged(format!(
+                "Remove everything that I have of this conversation, for good? That is every message and reply, all \
+                 files{files}, the workspace, and what is set here. What the chat itself shows stays there until you \
+                 delete it.\n\n`/forget all yes` removes it, `/forget all no` keeps it."
+            ));
+            let button = |label: &str, answer: &str| Button {
+                label: label.to_owned(),
+                command: format!("/forget all {answer}"),
+            };
+            Ok((text, history, vec![button("Remove everything", "yes"), button("Keep it", "no")]))
+        }
+        ForgetAll::Confirmed => {
+            let conversation = Some(context.conversation.clone());
+            let query = OutboxQuery { conversation, unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
+            if !ledger.archive.parts(&query).await?.is_empty() {
+                return Ok(unchanged(
+                    "Something is still being delivered here. Nothing was removed; please try again when `/outbox` is \
+                     empty."
+                        .to_owned(),
+                ));
+            }
+            if let Err(error) = services.workspace.remove_conversation(context.conversation).await {
+                tracing::warn!(chat.id = %context.conversation, error = &error as &dyn std::error::Error, "removing a workspace failed");
+                let reason = remedy::public_message(&error.to_string());
+                return Ok(unchanged(format!(
+                    "The workspace could not be removed: {reason}. Messages and files are still here; please try again."
+                )));
+            }
+            let done = "Removed. I have nothing of this conversation any more: no messages, no files, no settings.";
+            Ok((OutgoingResponse::from_text(done), HistoryChange::Forget, Vec::new()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use satchel_domain::{ConversationId, Part, PartContent, PartId, Sender, Timestamp, TurnId};
+    use satchel_ports::{MockBlobs, MockLedger, MockWorkspace, ledger::Quotas};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::access::{AccessPolicy, ChannelAccess};
+
+    fn conversation() -> ConversationId {
+        "telegram:-1".parse().unwrap()
+    }
+
+    fn unsettled_part() -> Part {
+        let (id, turn) = (PartId(Uuid::nil()), TurnId(Uuid::nil()));
+        Part::new(id, conversation(), turn, 0, PartContent::from_text("on its way"), Timestamp(0))
+    }
+
+    /// What somebody gets for `/forget` with these words behind it, where `1` is the owner.
+    async fn forgets(
+        (sender, group): (&str, bool),
+        words: &[&str],
+        ledger: MockLedger,
+        workspace: MockWorkspace,
+    ) -> (String, HistoryChange, usize) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let command = ForgetAll::parse(&words).expect("it is about everything");
+        let rules = ChannelAccess { owners: vec!["1".into()], ..ChannelAccess::default() };
+        let access = AccessPolicy::new([(conversation().channel().clone(), rules)]);
+        let context = CommandContext {
+            turn: TurnId(Uuid::nil()),
+            repeated: false,
+            conversation: &conversation(),
+            group,
+            sender: &Sender::new(sender, "Ada"),
+            access: &access,
+            now: Timestamp(0),
+        };
+        let services = StorageServices { blobs: &MockBlobs::new(), workspace: &workspace, quotas: Quotas::NONE };
+        let (response, history, buttons) = forget_all(command, &ledger.into(), &context, &services).await.unwrap();
+        (response.text.unwrap(), history, buttons.len())
+    }
+
+    #[tokio::test]
+    async fn everything_is_removed_only_when_confirmed_and_settled() {
+        let keeps = || HistoryChange::Append(Vec::new());
+        let no_disk = MockWorkspace::new;
+        let mut ledger = MockLedger::default();
+        ledger.storage.expect_usages().returning(|_| Ok(Vec::new()));
+        let (text, history, buttons) = forgets(("1", true), &["ALL"], ledger, no_disk()).await;
+        assert!(text.contains("for good?") && text.contains("`/forget all yes`"), "{text}");
+        assert_eq!((history, buttons), (keeps(), 2));
+
+        // Neither of these reads or removes anything.
+        for (person, words) in [("2", &["all", "yes"]), ("1", &["all", "no"])] {
+            let (text, history, _) = forgets((person, true), words, MockLedger::default(), no_disk()).await;
+            assert!(text.contains("Nothing was removed"), "{text}");
+            assert_eq!(history, keeps());
+        }
+
+        for (unsettled, disk_fails, expected) in
+            [(true, false, keeps()), (false, true, keeps()), (false, false, HistoryChange::Forget)]
+        {
+            let mut ledger = MockLedger::default();
+            ledger
+                .archive
+                .expect_parts()
+                .withf(|query| query.unsettled_only && query.conversation == Some(conversation()))
+                .returning(move |_| Ok(if unsettled { vec![unsettled_part()] } else { Vec::new() }));
+            let mut workspace = MockWorkspace::new();
+            workspace
+                .expect_remove_conversation()
+                .times(usize::from(!unsettled))
+                .withf(|of| *of == conversation())
+                .returning(move |_| if disk_fails { Err(io::Error::other("the disk failed")) } else { Ok(()) });
+            let (text, history, _) = forgets(("2", false), &["all", "yes"], ledger, workspace).await;
+            assert_eq!(history, expected, "{text}");
+        }
+        assert_eq!(ForgetAll::parse(&["all".to_owned(), "17".to_owned()]), None);
+    }
+}
