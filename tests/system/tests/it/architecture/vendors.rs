@@ -51,7 +51,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
     ("indicatif", &["satchel-console"]),
     ("infer", &["satchel-files"]),
     ("ipnet", &["satchel-http", "satchel-http-server"]),
-    ("jiff", &["satchel", "satchel-agent", "satchel-runtime"]),
+    ("jiff", &["satchel", "satchel-agent", "satchel-runtime", "satchel-web"]),
     ("kurbo", &["satchel-decoder"]),
     ("libc", &["satchel-worker-process"]),
     ("mail-parser", &["satchel-decoder"]),
@@ -132,5 +132,5 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
     ("utoipa", &["satchel-web"]),
     ("utoipa-axum", &["satchel-web"]),
     ("wasmtime", &["satchel-sandbox"]),
-    ("zip", &["satchel-decoder"]),
+    ("zip", &["satchel-decoder", "satchel-web"]),
 ];
