@@ -8,7 +8,7 @@ use crate::{
     database::{Database, Query},
     error::{Error, Result},
     lanes::{self, LaneId},
-    listings, rows,
+    listings, reminders, rows,
     usage::{self, Account},
     workspace_usage,
 };
@@ -52,6 +52,7 @@ pub(crate) fn forget_conversation(db: &Database, conversation: &ConversationId) 
     }
     conversation_settings::remove(db, lane)?;
     listings::remove(db, lane)?;
+    reminders::remove(db, lane)?;
     for statement in REMAINS {
         db.run(statement, [lane])?;
     }

@@ -51,6 +51,8 @@ pub struct SatchelOptions {
     pub access: AccessPolicy,
     /// The tasks, and the attachments of agents; `None` where none are declared.
     pub playbooks: Option<PlaybookOptions>,
+    /// Whether people can make reminders: the program delivers them.
+    pub reminders: bool,
     /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
 }
@@ -168,6 +170,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
             agents: agents.directory().has_choice(),
             models: agents.has_model_choice(),
             tasks: playbooks.as_ref().is_some_and(|playbooks| !playbooks.directory().is_empty()),
+            reminders: options.reminders,
         };
         let access = Arc::clone(&access);
         Arc::new(move |waiting| plan_steering(waiting, &access, features))
@@ -200,6 +203,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         rules: options.delivery,
         inbound: options.inbound,
         access,
+        reminders: options.reminders,
         turn_slots: Arc::default(),
     }))
 }

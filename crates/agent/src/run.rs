@@ -463,8 +463,8 @@ pub(crate) async fn publish(services: &AgentServices, event: BusEvent) {
 /// only they read the conversation.
 pub(crate) fn is_for_owners(services: &AgentServices, turn: &QueuedTurn) -> bool {
     turn.messages.iter().all(|QueuedMessage { message, .. }| match &message.system_task {
-        Some(_) => (services.is_owners_chat)(&message.conversation),
-        None => (services.is_owner)(message.conversation.channel(), &message.sender),
+        Some(task) if !task.runs_for_sender() => (services.is_owners_chat)(&message.conversation),
+        _ => (services.is_owner)(message.conversation.channel(), &message.sender),
     })
 }
 

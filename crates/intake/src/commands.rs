@@ -5,6 +5,7 @@ mod files;
 mod help;
 mod models;
 mod persona;
+mod reminders;
 mod storage;
 mod suggestion;
 mod tasks;
@@ -24,14 +25,16 @@ pub use self::files::describe_file;
 pub use self::help::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, explanation_text, owner_menu};
 pub use self::models::ModelOffers;
 pub use self::persona::PersonaCommand;
+pub use self::reminders::{ReminderClock, SchedulesCommand};
 pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
     files::{list_files, resend_files, revoke_file_links},
-    help::PERSONA_COMMAND,
+    help::{PERSONA_COMMAND, REMIND_COMMAND, SCHEDULES_COMMAND, TIMEZONE_COMMAND},
     models::{choose_model, list_models},
     persona::handle_persona,
+    reminders::{create_reminder, handle_schedules, handle_timezone, is_for_remind},
     storage::{forget_files, restore_files, show_usage},
     tasks::{TaskDecision, decide_task},
 };
@@ -74,6 +77,12 @@ pub enum ChatCommand {
     Model(Option<String>),
     /// Runs a task, or lists all of them; what stands behind the command, as it was written.
     Task(String),
+    /// Makes a reminder; what stands behind the command, as it was written.
+    Remind(String),
+    /// Lists the reminders, or cancels one.
+    Schedules(SchedulesCommand),
+    /// Shows the person's time zone; with a name, changes it.
+    Timezone(Option<String>),
     /// Manages pairing; for owners.
     Pair(PairCommand),
     Explain(Explanation),
@@ -133,6 +142,12 @@ impl ChatCommand {
             (MODEL_COMMAND, true) => Some(Self::Model(None)),
             (MODEL_COMMAND, false) => Some(Self::Model(Some(arguments.join(" ")))),
             (TASK_COMMAND, _) => Some(Self::Task(arguments_text(text).to_owned())),
+            (REMIND_COMMAND, _) => {
+                let text = arguments_text(text);
+                is_for_remind(text).then(|| Self::Remind(text.to_owned()))
+            }
+            (SCHEDULES_COMMAND, _) => Some(Self::Schedules(SchedulesCommand::parse(&arguments))),
+            (TIMEZONE_COMMAND, _) => Some(Self::Timezone(arguments.into_iter().next())),
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
             ("allow" | "refuse", true) => Some(Self::Explain(Explanation::Decisions)),
             ("allow" | "refuse", false) => {
@@ -181,6 +196,8 @@ pub struct CommandOffers<'a> {
     /// Who the assistant is in the conversation, if somebody said so.
     pub persona: Option<&'a str>,
     pub tasks: &'a TaskDirectory,
+    /// What reminders are made with; `None` where no process delivers them.
+    pub reminders: Option<ReminderClock<'a>>,
     /// Who gives the command, where it runs a task.
     pub starter: TaskStarter,
 }
@@ -199,12 +216,13 @@ pub async fn handle_command(
     services: &StorageServices<'_>,
 ) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
-    let CommandOffers { agents, models, persona, tasks, starter } = offers;
+    let CommandOffers { agents, models, persona, tasks, reminders, starter } = offers;
     let features = CommandFeatures {
         links: links.is_some(),
         agents: agents.directory.has_choice(),
         models: models.has_choice(),
         tasks: !tasks.is_empty(),
+        reminders: reminders.is_some(),
     };
     let changes = ChangeLog::default();
     let mut setting = None;
@@ -238,6 +256,11 @@ pub async fn handle_command(
             TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
             TaskDecision::Reply(response) => response,
         },
+        ChatCommand::Remind(text) => create_reminder(text, &*ledger.reminders, context, *reminders).await?,
+        ChatCommand::Schedules(command) => handle_schedules(command, &*ledger.reminders, context, *reminders).await?,
+        ChatCommand::Timezone(name) => {
+            handle_timezone(name.as_deref(), &*ledger.reminders, context, *reminders).await?
+        }
         ChatCommand::Pair(command) => pairing::handle_pair_command(command, &*ledger.pairings, context).await?,
         ChatCommand::Explain(topic) => {
             OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), features))
@@ -431,7 +454,7 @@ mod tests {
         let chat = AgentChat { conversation: &CONVERSATION, parents: &[], person: None };
         let agents = AgentChoice { directory: &ALONE, chosen: None, chat };
         let models = ModelOffers { names: &[], usual: "usual", chosen: None };
-        CommandOffers { agents, models, persona: None, tasks: &NO_TASKS, starter: TaskStarter::Owner }
+        CommandOffers { agents, models, persona: None, tasks: &NO_TASKS, reminders: None, starter: TaskStarter::Owner }
     }
 
     fn replied(outcome: CommandOutcome) -> CommandReply {

@@ -11,6 +11,7 @@ macro_rules! ledger_contract {
         $crate::pairings_contract!($fixture);
         $crate::archive_contract!($fixture);
         $crate::conversations_contract!($fixture);
+        $crate::reminders_contract!($fixture);
         $crate::storage_contract!($fixture);
         $crate::ledger_contract! { @each $fixture;
             cross_port::commits_are_seen_through_every_port
@@ -204,6 +205,22 @@ macro_rules! conversations_contract {
     };
 }
 
+/// Makes a test of each promise of the port `Reminders`.
+#[macro_export]
+macro_rules! reminders_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            reminders::reminder_is_stored_once_for_its_key
+            reminders::person_has_limited_reminders
+            reminders::reminder_advances_from_its_time_only
+            reminders::reminders_are_listed_and_cancelled_in_scope
+            reminders::people_with_reminders_are_listed_and_ended
+            reminders::reminders_follow_their_conversation
+            reminders::timezone_is_kept_for_each_person
+        }
+    };
+}
+
 /// Makes a test of each promise of the port `Storage`.
 #[macro_export]
 macro_rules! storage_contract {
@@ -244,6 +261,7 @@ mod tests {
             ("parts", include_str!("parts.rs")),
             ("people", include_str!("people.rs")),
             ("processes", include_str!("processes.rs")),
+            ("reminders", include_str!("reminders.rs")),
             ("rename", include_str!("rename.rs")),
             ("settings", include_str!("settings.rs")),
             ("drafts", include_str!("drafts.rs")),
