@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long the key of a reminder that has ended is kept: longer than any turn waits to be run again.
-const ENDED_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const KEY_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Selects whole reminders, as [`ReminderRow`] reads them.
 const SELECT: &str = "SELECT reminders.id, lanes.conversation, sender, in_group, content, next_at, cron, timezone \
@@ -81,7 +81,7 @@ pub(crate) fn create(db: &Database, reminder: &NewReminder, max_per_person: u32)
         return Err(Error::unknown(format!("conversation {conversation}")));
     };
     let now = db.now();
-    let kept_since = now.0.saturating_sub(i64::try_from(ENDED_KEPT.as_millis()).unwrap_or(i64::MAX));
+    let kept_since = now.0.saturating_sub(i64::try_from(KEY_TTL.as_millis()).unwrap_or(i64::MAX));
     db.run("DELETE FROM reminders WHERE ended_at IS NOT NULL AND ended_at < ?1", [kept_since])?;
     let owner = PersonKey::new(conversation.channel(), person).to_string();
     let count: i64 = db.value("SELECT COUNT(*) FROM reminders WHERE person = ?1 AND ended_at IS NULL", [&owner])?;
@@ -119,7 +119,7 @@ pub(crate) fn cancel(db: &Database, reminder: ReminderId, scope: &ReminderScope)
         params![person, channels, conversation, id],
     )?;
     let Some(row) = row else { return Ok(None) };
-    end(db, row.id)?;
+    end_reminder(db, row.id)?;
     row.into_reminder().map(Some)
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn advance(db: &Database, reminder: ReminderId, due: Timestamp, next:
         Some(next) => {
             db.run("UPDATE reminders SET next_at = ?2 WHERE id = ?1", params![id, next.0])?;
         }
-        None => end(db, id)?,
+        None => end_reminder(db, id)?,
     }
     Ok(())
 }
 
-fn end(db: &Database, id: i64) -> Result<()> {
+fn end_reminder(db: &Database, id: i64) -> Result<()> {
     db.run("UPDATE reminders SET ended_at = ?2 WHERE id = ?1", params![id, db.now().0])?;
     Ok(())
 }

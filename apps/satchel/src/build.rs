@@ -17,6 +17,8 @@ use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
     tool_selection::UnknownToolError,
 };
+#[cfg(feature = "application")]
+use satchel_tools::{ReminderServices, reminder_tools};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -146,6 +148,14 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     if let Some(host) = scripts {
         let tool = execute_script(tool_services.clone(), host, options.scripts);
         tools.register(tool).expect("its name is unique among the built-in tools");
+    }
+    #[cfg(feature = "application")]
+    if options.reminders {
+        let default_zone = options.agent.time_zone.clone().into();
+        let reminders = ReminderServices { port: Arc::clone(&ledger.reminders), default_zone };
+        for tool in reminder_tools(tool_services.clone(), reminders) {
+            tools.register(tool).expect("its name is unique among the built-in tools");
+        }
     }
     for ExtraTool { tool, paths } in extra_tools {
         tools.register_with_paths(tool, paths)?;

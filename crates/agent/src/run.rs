@@ -95,6 +95,7 @@ pub async fn run_turn(
     let scope = CallScope {
         requester: requester(&turn),
         group: turn.messages.iter().any(|queued| queued.message.group),
+        scheduled: turn.messages.iter().any(|queued| queued.message.system_task.is_some()),
         confirmations: Confirmations::new(decisions_rx),
         inbound: rounds::turn_attachments(&turn).into(),
         script_call: script_turn::script_call(&turn, &rounds, &agent.tools),
