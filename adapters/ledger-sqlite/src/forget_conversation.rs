@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     history,
     lanes::{self, LaneId},
-    listings, rows,
+    listings, reminders, rows,
     usage::{self, Account},
     workspace_usage,
 };
@@ -65,6 +65,7 @@ fn forget_through(db: &Database, conversation: &ConversationId, lane: LaneId, la
     history::remove(db, lane)?;
     conversation_settings::remove(db, lane)?;
     listings::remove(db, lane)?;
+    reminders::remove(db, lane)?;
     for statement in REMAINS {
         db.run(statement, [lane, last])?;
     }

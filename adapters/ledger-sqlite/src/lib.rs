@@ -30,6 +30,7 @@ mod readers;
 mod receive;
 mod recorded_messages;
 mod records;
+mod reminders;
 mod rename;
 mod retry;
 mod rows;

@@ -6,5 +6,6 @@ mod inbox;
 mod leases;
 mod outbox;
 mod pairings;
+mod reminders;
 mod storage;
 mod turns;

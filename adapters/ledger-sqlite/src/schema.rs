@@ -34,6 +34,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../migrations/sqlite/0015_conversation_settings.sql")),
     M::up(include_str!("../migrations/sqlite/0016_conversations.sql")),
     M::up(include_str!("../migrations/sqlite/0017_retries.sql")),
+    M::up(include_str!("../migrations/sqlite/0018_reminders.sql")),
 ];
 
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);

@@ -179,8 +179,8 @@ CREATE TABLE audit (
 CREATE INDEX audit_lane ON audit (lane, sequence);
 CREATE INDEX audit_at ON audit (at);
 
--- What was said, for searches: a row a completed turn, by its sequence. `channel` has one word, `c` and the name of the
--- channel in hexadecimal digits, so that a search stays within it.
+-- What was said, for searches: a row a completed turn, by its sequence. `channel` has two words, so that a search stays
+-- within a channel or a conversation: `c` and the channel's name in hexadecimal digits, and `l` and the lane.
 CREATE VIRTUAL TABLE search_index USING fts5 (channel, text, files, tokenize = "unicode61 remove_diacritics 2", prefix = '2 3');
 
 -- The names that people gave to conversations, by lane.
@@ -243,4 +243,30 @@ CREATE TABLE wrong_codes (
     sender     TEXT    NOT NULL PRIMARY KEY,
     attempts   INTEGER NOT NULL,
     expires_at INTEGER NOT NULL                  -- when they are forgotten
+) STRICT, WITHOUT ROWID;
+
+-- What people want to be reminded of. One that has ended stays for a while, so that the turn that made it makes no second
+-- one when it is run again.
+CREATE TABLE reminders (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    key      TEXT    NOT NULL UNIQUE,            -- names the call or the turn that made it
+    lane     INTEGER NOT NULL REFERENCES lanes (id),
+    person   TEXT    NOT NULL,                   -- `channel:id` of who made it
+    sender   TEXT    NOT NULL,                   -- the same person as the channel named them, as JSON
+    in_group INTEGER NOT NULL,
+    content  TEXT    NOT NULL,
+    next_at  INTEGER NOT NULL,                   -- of one that has ended, when it was due last
+    cron     TEXT,                               -- NULL where it is due once
+    timezone TEXT,                               -- by name; NULL for the machine's
+    ended_at INTEGER
+) STRICT;
+CREATE INDEX reminders_next ON reminders (next_at, id) WHERE ended_at IS NULL;
+CREATE INDEX reminders_person ON reminders (person) WHERE ended_at IS NULL;
+CREATE INDEX reminders_lane ON reminders (lane);
+CREATE INDEX reminders_ended ON reminders (ended_at) WHERE ended_at IS NOT NULL;
+
+-- What people have set for themselves, by `channel:id`.
+CREATE TABLE person_settings (
+    person   TEXT PRIMARY KEY,
+    timezone TEXT NOT NULL                       -- by name
 ) STRICT, WITHOUT ROWID;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     database::{Database, Query},
     error::Result,
-    lanes::LaneId,
+    lanes::{self, LaneId},
     listings::title,
     rows,
 };
@@ -33,13 +33,14 @@ macro_rules! next_turns {
     };
 }
 
-/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left.
+/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. A search
+/// in a chat is no turn that another one is to find.
 pub(crate) fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
     let next = params![limit, channel.map(ChannelName::as_str)];
     db.run(
         concat!(
             "INSERT INTO search_index (rowid, channel, text, files) \
-             SELECT answering.sequence, 'c' || hex(channel), concat_ws(char(10), ( \
+             SELECT answering.sequence, 'c' || hex(channel) || ' l' || lane, concat_ws(char(10), ( \
                      SELECT group_concat(concat_ws(char(10), substr(message ->> 'text', 1, 65536), ( \
                          SELECT group_concat(transcription ->> 'words', char(10) ORDER BY position) FROM inbox_files \
                          WHERE inbox_files.message = inbox.sequence)), char(10) ORDER BY sequence) \
@@ -49,7 +50,9 @@ pub(crate) fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelNam
                  (SELECT group_concat(filename, char(10) ORDER BY number) FROM attachments \
                   WHERE forgotten_at IS NULL AND turn IN (SELECT answering.id \
                       UNION ALL SELECT turn FROM inbox WHERE consumed_by = answering.id AND consumed_by <> turn)) \
-             FROM turns AS answering JOIN lanes ON lanes.id = lane WHERE answering.sequence IN ",
+             FROM turns AS answering JOIN lanes ON lanes.id = lane \
+             WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id AND message ->> 'text' LIKE '/find%') \
+               AND answering.sequence IN ",
             next_turns!()
         ),
         next,
@@ -92,8 +95,14 @@ pub(crate) fn reindex_turn(db: &Database, turn: Uuid) -> Result<()> {
 
 /// Finds what has all words in the conversations of a channel.
 pub(crate) fn search(db: &Database, search: &ConversationSearch) -> Result<SearchResults> {
-    let mut found = if search.before.is_none() { find_names(db, search)? } else { Vec::new() };
-    found.extend(find_turns(db, search)?);
+    let has_names = search.before.is_none() && search.conversation.is_none();
+    let mut found = if has_names { find_names(db, search)? } else { Vec::new() };
+    let lane = match &search.conversation {
+        // No row has the number 0.
+        Some(conversation) => Some(lanes::find_id(db, conversation)?.unwrap_or_default()),
+        None => None,
+    };
+    found.extend(find_turns(db, search, lane)?);
     let hits = found.into_iter().map(HitRow::into_hit).collect::<Result<_>>()?;
     Ok(SearchResults { hits, unindexed: count_unindexed(db, Some(&search.channel))? })
 }
@@ -121,8 +130,8 @@ fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
     )
 }
 
-fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>> {
-    let ConversationSearch { channel, terms, before, limit } = search;
+fn find_turns(db: &Database, search: &ConversationSearch, lane: Option<LaneId>) -> Result<Vec<HitRow>> {
+    let ConversationSearch { channel, terms, before, limit, .. } = search;
     db.all(
         concat!(
             "SELECT conversation, name, ",
@@ -140,7 +149,7 @@ fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
              JOIN lanes ON lanes.id = listed.lane ORDER BY place DESC"
         ),
         params![
-            match_turns(channel, terms),
+            match_turns(channel, lane, terms),
             MATCH_START.to_string(),
             MATCH_END.to_string(),
             before.map(|turn| turn.0),
@@ -149,10 +158,14 @@ fn find_turns(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
     )
 }
 
-/// The expression for turns of a channel that have all words.
-fn match_turns(channel: &ChannelName, terms: &SearchTerms) -> String {
+/// The expression for turns of a channel, or of one of its conversations, that have all words.
+fn match_turns(channel: &ChannelName, lane: Option<LaneId>, terms: &SearchTerms) -> String {
     let digits: String = channel.as_str().bytes().map(|byte| format!("{byte:02X}")).collect();
-    format!("channel : c{digits} AND {{text files}} : ({})", match_terms(terms))
+    let place = match lane {
+        Some(lane) => format!("(c{digits} AND l{lane})"),
+        None => format!("c{digits}"),
+    };
+    format!("channel : {place} AND {{text files}} : ({})", match_terms(terms))
 }
 
 /// The expression for all words, or their beginnings. Each is quoted, so that none is an operator.
@@ -243,8 +256,9 @@ mod tests {
             r#""C++" AND "NEAR(b*"* AND "OR"* AND "a""b"* AND "files:x"* AND "日"*"#
         );
         let channel = ChannelName::new("my-web").unwrap();
-        let expression = match_turns(&channel, &SearchTerms::parse("rent").unwrap());
-        assert_eq!(expression, r#"channel : c6D792D776562 AND {text files} : ("rent"*)"#);
+        let expression = |lane| match_turns(&channel, lane, &SearchTerms::parse("rent").unwrap());
+        assert_eq!(expression(None), r#"channel : c6D792D776562 AND {text files} : ("rent"*)"#);
+        assert_eq!(expression(Some(7)), r#"channel : (c6D792D776562 AND l7) AND {text files} : ("rent"*)"#);
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub(crate) struct Account {
 pub(crate) fn account(db: &Database, conversation: &ConversationId, turn: TurnId) -> Result<Account> {
     let requester: Option<(Json<Sender>,)> = db.find(
         "SELECT json_extract(message, '$.sender') FROM inbox \
-         WHERE turn = ?1 AND json_extract(message, '$.errand') IS NULL ORDER BY sequence LIMIT 1",
+         WHERE turn = ?1 AND COALESCE(json_extract(message, '$.errand.errand'), 'reminder_prompt') = 'reminder_prompt' \
+         ORDER BY sequence LIMIT 1",
         [turn.0],
     )?;
     Ok(Account::new(db, conversation, requester.map(|(sender,)| sender.0)))

@@ -17,6 +17,8 @@ use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
     tool_selection::UnknownToolError,
 };
+#[cfg(feature = "application")]
+use satchel_tools::{ReminderServices, reminder_tools};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -51,6 +53,8 @@ pub struct SatchelOptions {
     pub access: AccessPolicy,
     /// The tasks, and the attachments of agents; `None` where none are declared.
     pub playbooks: Option<PlaybookOptions>,
+    /// Whether people can make reminders: the program delivers them.
+    pub reminders: bool,
     /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
 }
@@ -145,6 +149,14 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         let tool = execute_script(tool_services.clone(), host, options.scripts);
         tools.register(tool).expect("its name is unique among the built-in tools");
     }
+    #[cfg(feature = "application")]
+    if options.reminders {
+        let default_zone = options.agent.time_zone.clone().into();
+        let reminders = ReminderServices { port: Arc::clone(&ledger.reminders), default_zone };
+        for tool in reminder_tools(tool_services.clone(), reminders) {
+            tools.register(tool).expect("its name is unique among the built-in tools");
+        }
+    }
     for ExtraTool { tool, paths } in extra_tools {
         tools.register_with_paths(tool, paths)?;
     }
@@ -168,6 +180,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
             agents: agents.directory().has_choice(),
             models: agents.has_model_choice(),
             tasks: playbooks.as_ref().is_some_and(|playbooks| !playbooks.directory().is_empty()),
+            reminders: options.reminders,
         };
         let access = Arc::clone(&access);
         Arc::new(move |waiting| plan_steering(waiting, &access, features))
@@ -200,6 +213,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         rules: options.delivery,
         inbound: options.inbound,
         access,
+        reminders: options.reminders,
         turn_slots: Arc::default(),
     }))
 }

@@ -58,6 +58,7 @@ impl SatchelOptions {
             download_hosts: adapters::download_hosts(config),
             access: config.access(),
             playbooks: playbook_options(config),
+            reminders: false,
             quotas: Some(config.attachments.quotas()),
         }
     }

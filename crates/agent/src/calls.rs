@@ -60,6 +60,8 @@ pub struct CallScope {
     pub requester: Sender,
     /// Whether others can read along.
     pub group: bool,
+    /// Whether a schedule or a reminder has started the turn.
+    pub scheduled: bool,
     /// People's decisions about calls that wait for one.
     pub confirmations: Confirmations,
     /// The files that came with the turn.
@@ -357,6 +359,8 @@ pub(crate) async fn perform_call(
         call: call.id,
         tool: spec.name.clone(),
         requester: scope.requester.clone(),
+        group: scope.group,
+        scheduled: scope.scheduled,
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
         tools: tool_caller,

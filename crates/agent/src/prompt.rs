@@ -140,10 +140,18 @@ pub fn attachment_addendum(attachments: &[Attachment], refused: &[RefusedFile]) 
     Some(text.trim_start().to_owned())
 }
 
-/// Tells the model that a schedule started the turn; `None` where a person did, or where every wake request of the
+/// Tells the model that a schedule or a reminder started the turn; `None` where a person did, or where every wake request of the
 /// script excludes the event.
 #[must_use]
 pub fn trigger_note(turn: &QueuedTurn, rounds: &Rounds) -> Option<ModelMessage> {
+    if let Some(due) = script_turn::reminder_due(turn) {
+        let text = format!(
+            "Nobody has written this message now: it is a reminder that its sender made earlier, due {}. Your answer is \
+             delivered to the people of this conversation.",
+            sanitize(due)
+        );
+        return Some(ModelMessage::Note { text });
+    }
     let (name, due) = script_turn::schedule(turn)?;
     let mut wakes = rounds.outcomes.values().flat_map(|outcome| &outcome.wakes).peekable();
     if wakes.peek().is_some() && !wakes.any(|wake| wake.include_event) {

@@ -95,6 +95,7 @@ pub async fn run_turn(
     let scope = CallScope {
         requester: requester(&turn),
         group: turn.messages.iter().any(|queued| queued.message.group),
+        scheduled: turn.messages.iter().any(|queued| queued.message.system_task.is_some()),
         confirmations: Confirmations::new(decisions_rx),
         inbound: rounds::turn_attachments(&turn).into(),
         script_call: script_turn::script_call(&turn, &rounds, &agent.tools),
@@ -463,8 +464,8 @@ pub(crate) async fn publish(services: &AgentServices, event: BusEvent) {
 /// only they read the conversation.
 pub(crate) fn is_for_owners(services: &AgentServices, turn: &QueuedTurn) -> bool {
     turn.messages.iter().all(|QueuedMessage { message, .. }| match &message.system_task {
-        Some(_) => (services.is_owners_chat)(&message.conversation),
-        None => (services.is_owner)(message.conversation.channel(), &message.sender),
+        Some(task) if !task.runs_for_sender() => (services.is_owners_chat)(&message.conversation),
+        _ => (services.is_owner)(message.conversation.channel(), &message.sender),
     })
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn next_step(
     turn: &QueuedTurn,
     rounds: &Rounds,
 ) -> Option<ModelResponse> {
-    let text = rounds::user_text(turn);
+    let text = script_message(turn)?;
     let script = parse_script_message(&text)?;
     if agent.tools.find(SCRIPT_TOOL).is_none() {
         // The model may explain a person's script; a scheduled one has no person to explain it to.
@@ -106,7 +106,20 @@ pub(crate) fn allows_empty_reply(turn: &QueuedTurn, rounds: &Rounds) -> bool {
 
 /// Whether a turn's message is a script.
 fn is_script_message(turn: &QueuedTurn) -> bool {
-    parse_script_message(&rounds::user_text(turn)).is_some()
+    script_message(turn).is_some_and(|text| parse_script_message(&text).is_some())
+}
+
+/// The text of a turn that may be a script. The prompt of a reminder is none: a model may have written it.
+fn script_message(turn: &QueuedTurn) -> Option<String> {
+    reminder_due(turn).is_none().then(|| rounds::user_text(turn))
+}
+
+/// When the reminder was due whose prompt a turn runs.
+pub(crate) fn reminder_due(turn: &QueuedTurn) -> Option<&str> {
+    turn.messages.iter().find_map(|queued| match &queued.message.system_task {
+        Some(SystemTask::RunReminder { due, .. }) => Some(due.as_str()),
+        _ => None,
+    })
 }
 
 /// The schedule for which a turn runs, and when it was due.

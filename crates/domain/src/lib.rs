@@ -27,6 +27,7 @@ pub mod path;
 pub mod quoting;
 pub mod reference_block;
 pub mod remedy;
+pub mod reminder;
 pub mod response;
 pub mod script;
 pub mod sha256;
@@ -49,6 +50,7 @@ pub use outcome::{OutcomeFile, Picture, RecordedOutcome, ToolOutcome, ViewedFile
 pub use pairing::{PairingCode, SystemTask};
 pub use part::{Button, MessageRef, Part, PartContent, PartState};
 pub use path::WorkspacePath;
+pub use reminder::{ReminderContent, ReminderId};
 pub use response::OutgoingResponse;
 pub use sha256::Sha256;
 pub use task::{TaskDirectory, TaskRequest, TaskSummary};

@@ -39,6 +39,20 @@ fn open_fence_at(text: &str, at: usize) -> Option<&str> {
     Some(&opening[..opening.len() - opening.trim_start_matches(fence_char).len()])
 }
 
+/// Keeps a text that is no Markdown from being read as such.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let is_markup = |c: char| "\\`*_[]<>#|~".contains(c);
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_markup(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

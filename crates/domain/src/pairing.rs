@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{ChannelName, Sender};
+use crate::{AttachmentId, ChannelName, ReminderId, Sender};
 
 /// The letters of a pairing code: 32, so that each carries five bits, and none that is easily read as another.
 pub const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -120,6 +120,36 @@ pub enum SystemTask {
         /// When it was due, as people of its time zone write it.
         due: String,
     },
+    /// Delivers the text and the files of a reminder that is due.
+    #[serde(rename = "reminder")]
+    DeliverReminder {
+        /// The reminder.
+        reminder: ReminderId,
+        /// Its text.
+        text: String,
+        /// Its files.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<AttachmentId>,
+        /// When it was due, as people of its time zone write it, if that was a while ago.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missed: Option<String>,
+    },
+    /// Gives the message's text to the model, for the message's sender, because a reminder is due.
+    #[serde(rename = "reminder_prompt")]
+    RunReminder {
+        /// The reminder.
+        reminder: ReminderId,
+        /// When it was due, as people of its time zone write it.
+        due: String,
+    },
+}
+
+impl SystemTask {
+    /// Returns whether the turn runs for the message's sender, with their rights and within their limits.
+    #[must_use]
+    pub fn runs_for_sender(&self) -> bool {
+        matches!(self, Self::DeliverReminder { .. } | Self::RunReminder { .. })
+    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,19 @@
 
 mod agents;
 mod files;
+mod find;
 mod forget_all;
 mod help;
 mod models;
 mod persona;
+mod reminders;
 mod storage;
 mod suggestion;
 mod tasks;
 
 use std::fmt::Write;
 
+use satchel_calendar::Zone;
 use satchel_domain::{
     Button, ConversationId, OutgoingResponse, Part, PartState, TaskDirectory, TaskRequest, task::TASK_COMMAND,
 };
@@ -22,19 +25,23 @@ use satchel_ports::{
 
 pub use self::agents::AgentChoice;
 pub use self::files::describe_file;
+pub use self::find::FindCommand;
 pub use self::forget_all::ForgetAll;
 pub use self::help::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, explanation_text, owner_menu};
 pub use self::models::ModelOffers;
 pub use self::persona::PersonaCommand;
+pub use self::reminders::{ReminderClock, SchedulesCommand};
 pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
     files::{list_files, resend_files, revoke_file_links},
+    find::find,
     forget_all::forget_all,
-    help::PERSONA_COMMAND,
+    help::{PERSONA_COMMAND, REMIND_COMMAND, SCHEDULES_COMMAND, TIMEZONE_COMMAND},
     models::{choose_model, list_models},
     persona::handle_persona,
+    reminders::{create_reminder, handle_schedules, handle_timezone, is_for_remind, person_zone},
     storage::{forget_files, restore_files, show_usage},
     tasks::{TaskDecision, decide_task},
 };
@@ -46,8 +53,10 @@ const MAX_LISTED: u32 = 30;
 /// A command. What begins with a slash and is neither one of these nor a letter off one goes to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand {
-    /// Lists the conversation's files.
-    Files,
+    /// Lists the conversation's files, a page of them, counted from 1.
+    Files(usize),
+    /// Finds what was said in the conversation.
+    Find(FindCommand),
     /// Sends files again, by their numbers; as given, so that a mistake can be named.
     Resend(Vec<String>),
     /// Revokes all links to files, by their numbers; as given.
@@ -79,6 +88,12 @@ pub enum ChatCommand {
     Model(Option<String>),
     /// Runs a task, or lists all of them; what stands behind the command, as it was written.
     Task(String),
+    /// Makes a reminder; what stands behind the command, as it was written.
+    Remind(String),
+    /// Lists the reminders, or cancels one.
+    Schedules(SchedulesCommand),
+    /// Shows the person's time zone; with a name, changes it.
+    Timezone(Option<String>),
     /// Manages pairing; for owners.
     Pair(PairCommand),
     Explain(Explanation),
@@ -116,7 +131,12 @@ impl ChatCommand {
         let name = words.next()?.strip_prefix('/')?.to_lowercase();
         let arguments: Vec<String> = words.map(str::to_owned).collect();
         match (name.as_str(), arguments.is_empty()) {
-            ("files", true) => Some(Self::Files),
+            ("files", true) => Some(Self::Files(1)),
+            ("files", false) => {
+                let [page] = arguments.as_slice() else { return None };
+                page.parse().ok().filter(|page| *page > 0).map(Self::Files)
+            }
+            ("find", _) => Some(Self::Find(FindCommand::parse(arguments_text(text)))),
             ("resend", _) => Some(Self::Resend(arguments)),
             ("unlink", _) => Some(Self::Unlink(arguments)),
             ("usage", true) => Some(Self::Usage),
@@ -141,6 +161,12 @@ impl ChatCommand {
             (MODEL_COMMAND, true) => Some(Self::Model(None)),
             (MODEL_COMMAND, false) => Some(Self::Model(Some(arguments.join(" ")))),
             (TASK_COMMAND, _) => Some(Self::Task(arguments_text(text).to_owned())),
+            (REMIND_COMMAND, _) => {
+                let text = arguments_text(text);
+                is_for_remind(text).then(|| Self::Remind(text.to_owned()))
+            }
+            (SCHEDULES_COMMAND, _) => Some(Self::Schedules(SchedulesCommand::parse(&arguments))),
+            (TIMEZONE_COMMAND, _) => Some(Self::Timezone(arguments.into_iter().next())),
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
             ("allow" | "refuse", true) => Some(Self::Explain(Explanation::Decisions)),
             ("allow" | "refuse", false) => {
@@ -189,6 +215,10 @@ pub struct CommandOffers<'a> {
     /// Who the assistant is in the conversation, if somebody said so.
     pub persona: Option<&'a str>,
     pub tasks: &'a TaskDirectory,
+    /// The time zone of everybody who has chosen none.
+    pub zone: &'a Zone,
+    /// What reminders are made with; `None` where no process delivers them.
+    pub reminders: Option<ReminderClock<'a>>,
     /// Who gives the command, where it runs a task.
     pub starter: TaskStarter,
 }
@@ -207,19 +237,24 @@ pub async fn handle_command(
     services: &StorageServices<'_>,
 ) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
-    let CommandOffers { agents, models, persona, tasks, starter } = offers;
+    let CommandOffers { agents, models, persona, tasks, zone, reminders, starter } = offers;
     let features = CommandFeatures {
         links: links.is_some(),
         agents: agents.directory.has_choice(),
         models: models.has_choice(),
         tasks: !tasks.is_empty(),
+        reminders: reminders.is_some(),
     };
     let changes = ChangeLog::default();
     let mut setting = None;
     let mut history = HistoryChange::Append(Vec::new());
     let mut buttons = Vec::new();
     let response = match command {
-        ChatCommand::Files => list_files(&*ledger.archive, conversation).await?,
+        ChatCommand::Files(page) => list_files(&*ledger.archive, conversation, *page).await?,
+        ChatCommand::Find(command) => {
+            let zone = person_zone(&*ledger.reminders, context, zone).await?;
+            find(command, ledger, context, &zone).await?
+        }
         ChatCommand::Resend(numbers) => resend_files(&*ledger.archive, conversation, numbers).await?,
         ChatCommand::Unlink(numbers) => revoke_file_links(&*ledger.archive, context, numbers, links).await?,
         ChatCommand::Usage => show_usage(ledger, context, services).await?,
@@ -256,6 +291,11 @@ pub async fn handle_command(
             TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
             TaskDecision::Reply(response) => response,
         },
+        ChatCommand::Remind(text) => create_reminder(text, &*ledger.reminders, context, *reminders).await?,
+        ChatCommand::Schedules(command) => handle_schedules(command, &*ledger.reminders, context, *reminders).await?,
+        ChatCommand::Timezone(name) => {
+            handle_timezone(name.as_deref(), &*ledger.reminders, context, *reminders).await?
+        }
         ChatCommand::Pair(command) => pairing::handle_pair_command(command, &*ledger.pairings, context).await?,
         ChatCommand::Explain(topic) => {
             OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), features))
@@ -344,7 +384,10 @@ mod tests {
     use crate::access::{AccessPolicy, ChannelAccess, IMPLICIT_OWNER_ID};
 
     #[rstest]
-    #[case("/files", Some(ChatCommand::Files))]
+    #[case("/files", Some(ChatCommand::Files(1)))]
+    #[case("/files 3", Some(ChatCommand::Files(3)))]
+    #[case("/files 0", None)]
+    #[case("/files please", None)]
     #[case("  /HELP \n", Some(ChatCommand::Explain(Explanation::Commands)))]
     #[case("/resend 17 #18", Some(ChatCommand::Resend(vec!["17".into(), "#18".into()])))]
     #[case("/resend", Some(ChatCommand::Resend(vec![])))]
@@ -448,7 +491,16 @@ mod tests {
         let chat = AgentChat { conversation: &CONVERSATION, parents: &[], person: None };
         let agents = AgentChoice { directory: &ALONE, chosen: None, chat };
         let models = ModelOffers { names: &[], usual: "usual", chosen: None };
-        CommandOffers { agents, models, persona: None, tasks: &NO_TASKS, starter: TaskStarter::Owner }
+        static ZONE: LazyLock<Zone> = LazyLock::new(|| Zone::find("UTC").unwrap());
+        CommandOffers {
+            agents,
+            models,
+            persona: None,
+            tasks: &NO_TASKS,
+            zone: &ZONE,
+            reminders: None,
+            starter: TaskStarter::Owner,
+        }
     }
 
     fn replied(outcome: CommandOutcome) -> CommandReply {

@@ -181,7 +181,7 @@ impl InboundPipeline {
         Ok(())
     }
 
-    async fn is_sender_allowed(&self, channel: &ChannelName, sender: &Sender) -> Result<bool, LedgerError> {
+    pub(crate) async fn is_sender_allowed(&self, channel: &ChannelName, sender: &Sender) -> Result<bool, LedgerError> {
         match self.access.channel_rules(channel) {
             Some(rules) => Ok(rules.is_allowed(sender) || self.pairings.is_approved(channel, &sender.id).await?),
             None => Ok(true),

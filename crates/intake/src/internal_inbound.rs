@@ -1,7 +1,7 @@
 //! Internal input: turns that Satchel starts itself, such as schedules.
 
-use satchel_domain::{InboundMessage, SystemTask, TurnId};
-use satchel_ports::InboundError;
+use satchel_domain::{ChannelName, InboundMessage, Sender, SystemTask, TurnId};
+use satchel_ports::{InboundError, LedgerError};
 
 use crate::inbound_service::{InboundPipeline, run_to_completion};
 
@@ -26,6 +26,14 @@ impl InternalInbound {
         let pipeline = self.pipeline.clone();
         let message = InboundMessage { system_task: Some(system_task), ..message };
         run_to_completion(async move { pipeline.enqueue(message).await }).await
+    }
+
+    /// Returns whether somebody may still talk on a channel.
+    ///
+    /// # Errors
+    /// When the ledger can't be read.
+    pub async fn is_allowed(&self, channel: &ChannelName, sender: &Sender) -> Result<bool, LedgerError> {
+        self.pipeline.is_sender_allowed(channel, sender).await
     }
 }
 

@@ -13,6 +13,7 @@ mod internal_inbound;
 pub mod pairing;
 pub mod prepare;
 mod refusal_log;
+pub mod reminders;
 pub mod steering;
 mod strangers;
 pub mod system_tasks;

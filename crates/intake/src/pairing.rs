@@ -75,7 +75,7 @@ impl CommandContext<'_> {
     }
 
     /// The channel about which they decide; `None` for all, where nobody but the owner of the machine or its token comes.
-    fn channel(&self) -> Option<&ChannelName> {
+    pub(crate) fn channel(&self) -> Option<&ChannelName> {
         let channel = self.conversation.channel();
         (!self.access.can_decide_everywhere(channel)).then_some(channel)
     }

@@ -154,8 +154,11 @@ mod tests {
         let access = AccessPolicy::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
-        let steering =
-            plan_steering(&messages, &access, CommandFeatures { links: true, agents: true, models: true, tasks: true });
+        let steering = plan_steering(
+            &messages,
+            &access,
+            CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true },
+        );
         let explained: Vec<_> =
             steering.immediate_replies.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
         let turn = |id| TurnId(Uuid::from_u128(id));
@@ -172,7 +175,7 @@ mod tests {
             (text.contains("/pair list"), text.contains("/unlink"), text.contains("/agent"))
         };
         assert_eq!(
-            help(&access, CommandFeatures { links: true, agents: true, models: true, tasks: true }),
+            help(&access, CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true }),
             (true, true, true)
         );
         assert_eq!(help(&AccessPolicy::default(), CommandFeatures::default()), (false, false, false));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, CallId, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef,
-    NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId,
+    NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, ReminderId, Sha256, Timestamp, ToolOutcome, TurnId,
     UndecodableUpdate,
 };
 use serde_json::Value;
@@ -14,12 +14,13 @@ use crate::{
     AuditQuery, AuditRecord, FileChange,
     ledger::{
         Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
-        ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ForgetConversationOutcome,
-        ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, NewQuestion,
-        Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person,
-        QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome, RetryOutcome,
-        SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, TurnRetry, Turns,
-        UndecodableCount, Usage, UsageQuery,
+        ConversationQuery, ConversationSearch, ConversationSummary, Conversations, CreateReminderOutcome,
+        ForgetConversationOutcome, ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError,
+        ListingChange, NewQuestion, NewReminder, Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome,
+        PairingRequest, PairingRules, Pairings, Person, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome,
+        RecordedMessages, ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders,
+        RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery,
+        TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery,
     },
 };
 
@@ -128,6 +129,16 @@ intercept! {
         fn forget_conversation(conversation: &ConversationId) -> ForgetConversationOutcome;
         fn list_forgotten_workspaces() -> Vec<ConversationId>;
         fn record_workspace_removed(conversation: &ConversationId) -> ();
+    }
+    Reminders {
+        fn create_reminder(reminder: &NewReminder, max_per_person: u32) -> CreateReminderOutcome;
+        fn list_reminders(query: &ReminderQuery) -> Vec<Reminder>;
+        fn cancel_reminder(reminder: ReminderId, scope: &ReminderScope) -> Option<Reminder>;
+        fn advance_reminder(reminder: ReminderId, due: Timestamp, next: Option<Timestamp>) -> ();
+        fn list_reminder_people(channels: &[ChannelName]) -> Vec<ReminderPerson>;
+        fn end_reminders(person: &PersonKey) -> u64;
+        fn load_timezone(person: &PersonKey) -> Option<String>;
+        fn save_timezone(person: &PersonKey, timezone: Option<String>) -> ();
     }
     Storage {
         fn active_conversations(since: Timestamp) -> Vec<ConversationId>;

@@ -1,4 +1,4 @@
-//! The durable store of input, turns, history and deliveries, as eight ports, each cut by who calls it.
+//! The durable store of input, turns, history and deliveries, as nine ports, each cut by who calls it.
 //!
 //! The database is the only queue (ADR 0003). Each verb is one atomic, durable commit, whatever tables it spans; each
 //! query is a read. One type implements all ports over one database.
@@ -15,6 +15,7 @@ mod inbox;
 mod leases;
 mod outbox;
 mod pairings;
+mod reminders;
 mod storage;
 mod turns;
 
@@ -25,7 +26,7 @@ use satchel_domain::{ConversationId, PartId};
 #[cfg(feature = "mocks")]
 pub use self::{
     archive::MockArchive, conversations::MockConversations, inbox::MockInbox, leases::MockLeases, outbox::MockOutbox,
-    pairings::MockPairings, storage::MockStorage, turns::MockTurns,
+    pairings::MockPairings, reminders::MockReminders, storage::MockStorage, turns::MockTurns,
 };
 pub use self::{
     archive::{
@@ -41,6 +42,9 @@ pub use self::{
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},
     outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
+    reminders::{
+        CreateReminderOutcome, NewReminder, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders,
+    },
     storage::{
         ForgetOutcome, ForgetRequest, ParsePersonKeyError, PersonKey, QuotaExceeded, QuotaScope, Quotas, Storage,
         Usage, UsageQuery, UsageScope,
@@ -96,6 +100,7 @@ pub struct MockLedger {
     pub pairings: MockPairings,
     pub archive: MockArchive,
     pub conversations: MockConversations,
+    pub reminders: MockReminders,
     pub storage: MockStorage,
 }
 
@@ -110,6 +115,7 @@ impl From<MockLedger> for Ledger {
             pairings: Arc::new(mocks.pairings),
             archive: Arc::new(mocks.archive),
             conversations: Arc::new(mocks.conversations),
+            reminders: Arc::new(mocks.reminders),
             storage: Arc::new(mocks.storage),
         }
     }
@@ -132,13 +138,15 @@ pub struct Ledger {
     pub archive: Arc<dyn Archive>,
     /// The conversations, as lists show them.
     pub conversations: Arc<dyn Conversations>,
+    /// The reminders that people made.
+    pub reminders: Arc<dyn Reminders>,
     /// Quotas, forgetting and the audit log.
     pub storage: Arc<dyn Storage>,
 }
 
 impl<T> From<Arc<T>> for Ledger
 where
-    T: Inbox + Leases + Turns + Outbox + Pairings + Archive + Conversations + Storage + 'static,
+    T: Inbox + Leases + Turns + Outbox + Pairings + Archive + Conversations + Reminders + Storage + 'static,
 {
     fn from(store: Arc<T>) -> Self {
         Self {
@@ -149,6 +157,7 @@ where
             pairings: Arc::clone(&store) as _,
             archive: Arc::clone(&store) as _,
             conversations: Arc::clone(&store) as _,
+            reminders: Arc::clone(&store) as _,
             storage: store,
         }
     }

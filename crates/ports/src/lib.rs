@@ -55,7 +55,8 @@ pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelFile, ModelMessage, ModelRequest};
 pub use ledger::{
-    Archive, Conversations, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Outbox, Pairings, Storage, Turns,
+    Archive, Conversations, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Outbox, Pairings, Reminders, Storage,
+    Turns,
 };
 pub use media::{MediaError, MediaMeter, MediaRequest};
 pub use satchel_domain::StoredBlob;
@@ -82,8 +83,8 @@ pub use {
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::{
-        MockArchive, MockConversations, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings, MockStorage,
-        MockTurns,
+        MockArchive, MockConversations, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings, MockReminders,
+        MockStorage, MockTurns,
     },
     media::MockMediaMeter,
     script_host::{MockHostFunctions, MockScriptHost},

@@ -86,6 +86,10 @@ pub struct ToolContext {
     pub tool: String,
     /// The person for whom the turn runs.
     pub requester: Sender,
+    /// Whether others can read along in the conversation.
+    pub group: bool,
+    /// Whether a schedule or a reminder has started the turn: nobody has just asked for the call.
+    pub scheduled: bool,
     /// The files that came with this turn, by index.
     pub inbound: Arc<[Attachment]>,
     /// Cancelled when the person stops the turn, the time is up, or the lane is lost.

@@ -51,6 +51,8 @@ pub struct WorkerContext {
     pub inbound: InboundLimits,
     /// Who may do what.
     pub access: Arc<AccessPolicy>,
+    /// Whether reminders can be made: a process delivers them.
+    pub reminders: bool,
     /// How many turns of one person run at once.
     pub turn_slots: Arc<TurnSlots>,
 }

@@ -3,14 +3,14 @@
 //! A schedule is a source of messages, like a channel. Each run is stored in the inbox under a dedup key with its due
 //! time, so that it happens once, despite crashes and other processes with the same schedule.
 
-pub mod cron;
 mod progress;
+mod reminders;
 mod scheduler;
 
+use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 
-use self::cron::{CronSchedule, MissedPolicy};
-pub use self::scheduler::Scheduler;
+pub use self::{reminders::ReminderScheduler, scheduler::Scheduler};
 
 /// The sender of Satchel's own messages.
 const SYSTEM_SENDER: &str = "satchel";

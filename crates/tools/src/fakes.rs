@@ -403,6 +403,8 @@ impl ToolHarness {
             call: CallId { turn: turn(), ordinal: 3 },
             tool: "a_tool".to_owned(),
             requester: Sender::new("1", "Ada"),
+            group: false,
+            scheduled: false,
             inbound: self.inbound.lock().unwrap().clone().into(),
             cancel: tokio_util::sync::CancellationToken::new(),
             tools: Some(Arc::new(satchel_ports::MockToolCaller::new())),

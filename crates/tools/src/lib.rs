@@ -18,6 +18,8 @@ mod error;
 mod listing;
 mod lookup;
 mod paging;
+#[cfg(feature = "schedules")]
+mod reminder_services;
 
 mod attachment_add;
 mod attachment_download;
@@ -36,6 +38,12 @@ mod file_search;
 mod file_walk;
 mod file_write;
 mod response_attachments;
+#[cfg(feature = "schedules")]
+mod schedule_cancel;
+#[cfg(feature = "schedules")]
+mod schedule_create;
+#[cfg(feature = "schedules")]
+mod schedule_list;
 mod send_voice;
 
 #[cfg(test)]
@@ -45,5 +53,7 @@ pub use audited_workspace::AuditedWorkspace;
 pub use execute_script::{ScriptRules, execute_script};
 pub use large_result::truncate_outcome;
 pub use registry::{RegisterError, ToolRegistry, built_in};
+#[cfg(feature = "schedules")]
+pub use reminder_services::{ReminderServices, reminder_tools};
 pub use send_voice::send_voice;
 pub use services::{ToolLimits, ToolServices};

@@ -102,6 +102,9 @@ const PATH_FIELDS: &[(&str, PathFields)] = &[
     ("file_search", PathFields::Some(&[read_field("path")])),
     ("file_write", PathFields::Some(&[write_field("path")])),
     ("response_attachments", PathFields::None),
+    ("schedule.cancel", PathFields::None),
+    ("schedule.create", PathFields::None),
+    ("schedule.list", PathFields::None),
     ("send_voice", PathFields::None),
 ];
 
@@ -154,6 +157,9 @@ mod tests {
         file_search: path Read /shared /tmp
         file_write: path Write /shared /tmp
         response_attachments: none
+        schedule.cancel: none
+        schedule.create: none
+        schedule.list: none
         send_voice: none
         "#);
     }

@@ -15,6 +15,7 @@ pub mod parts;
 pub mod people;
 pub mod processes;
 pub mod questions;
+pub mod reminders;
 pub mod rename;
 pub mod retries;
 pub mod settings;

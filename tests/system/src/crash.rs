@@ -28,6 +28,7 @@ use satchel_attachments::{
     parse::{parse_playbook, parse_yaml},
     resolve::{AllowedTypes, ResolutionPolicy},
 };
+use satchel_calendar::Zone;
 use satchel_domain::{
     AllowedPeople, Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
@@ -40,6 +41,7 @@ use satchel_ports::{
     intercept::Intercepted,
     ledger::{AttachmentQuery, ConversationQuery, OutboxQuery, TurnRecord},
 };
+use satchel_runtime::schedules::ReminderScheduler;
 use satchel_sandbox::SandboxRunner;
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde::{Deserialize, Serialize};
@@ -77,6 +79,8 @@ pub struct CrashOptions {
     pub done: PathBuf,
     /// Whether side-effecting tools need a person's confirmation.
     pub confirms: bool,
+    /// Whether people can make reminders, which the process delivers.
+    pub reminds: bool,
     /// Where the platform is.
     pub platform: String,
     /// Through which adapter it is reached.
@@ -218,9 +222,21 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     if options.confirms {
         satchel_options.agent.confirm_tiers.push(SafetyTier::SideEffecting);
     }
-    let Satchel { inbound, runner, .. } = build(ports, satchel_options).expect("each channel has a name of its own");
+    satchel_options.reminders = options.reminds;
+    let reminders = Arc::clone(&ports.ledger.reminders);
+    let clock = Arc::clone(&ports.clock);
+    let Satchel { inbound, internal_inbound, runner } =
+        build(ports, satchel_options).expect("each channel has a name of its own");
     let stop = CancellationToken::new();
     let runner_task = tokio::spawn(runner.run(stop.clone()));
+    let reminders = ReminderScheduler {
+        reminders,
+        inbound: internal_inbound,
+        clock,
+        default_zone: Zone::find("UTC").context("UTC is a zone")?,
+        channels: vec![options.channel.clone()],
+    };
+    let reminder_task = options.reminds.then(|| tokio::spawn(reminders.run(stop.clone())));
     let inbound = Arc::new(CrashInbound::new(inbound, &points));
     let listener_task = {
         let stop = stop.clone();
@@ -231,6 +247,9 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     stop.cancel();
     listener_task.await.context("the channel broke down")??;
     runner_task.await.context("the lanes broke down")?;
+    if let Some(task) = reminder_task {
+        task.await.context("the reminders broke down")?;
+    }
     let ending_name = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::as_str).to_owned();
     Ok(CrashReport {
         endings: turns.into_iter().map(ending_name).collect(),

@@ -23,7 +23,8 @@ use crate::{cache::GuildCache, snowflake};
 
 /// Satchel's own commands that are missing in the slash menu: they need a code, are for owners only, or are registered
 /// only if links are enabled or several agents are declared. They are recognised in any case.
-const UNREGISTERED_COMMANDS: [&str; 7] = ["allow", "refuse", "pair", "persona", "model", "unlink", "agent"];
+const UNREGISTERED_COMMANDS: [&str; 10] =
+    ["allow", "refuse", "pair", "persona", "model", "unlink", "agent", "remind", "schedules", "timezone"];
 
 /// The types of messages that people write: plain ones and replies (Message Types).
 const PERSON_MESSAGE_TYPES: [u64; 2] = [0, 19];

@@ -350,7 +350,7 @@ async fn turns_of_an_earlier_version_are_indexed() {
     let ledger = open(directory.path()).await;
     let search = async |words: &str| {
         let (channel, terms) = (ChannelName::new("console").unwrap(), SearchTerms::parse(words).unwrap());
-        let search = ConversationSearch { channel, terms, before: None, limit: 9 };
+        let search = ConversationSearch { channel, conversation: None, terms, before: None, limit: 9 };
         ledger.search_conversations(&search).await.unwrap()
     };
     while ledger.index_turns(1).await.unwrap() > 0 {}

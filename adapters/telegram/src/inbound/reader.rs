@@ -25,7 +25,8 @@ const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 
 /// Satchel's own commands that are not in the menu, because they need a code or are for owners only, and those
 /// that are registered only where links are enabled or several agents are declared. They are always commands.
-const UNREGISTERED_COMMANDS: [&str; 7] = ["allow", "refuse", "pair", "persona", "model", "unlink", "agent"];
+const UNREGISTERED_COMMANDS: [&str; 10] =
+    ["allow", "refuse", "pair", "persona", "model", "unlink", "agent", "remind", "schedules", "timezone"];
 
 /// The commands by which a person decides whether a tool may run.
 const DECISIONS: [&str; 2] = ["allow", "refuse"];

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jiff::{Timestamp as Moment, tz::TimeZone};
-use satchel_domain::{Sha256, size::format_bytes};
+use satchel_domain::{Sha256, markdown::escape, size::format_bytes};
 
 use crate::wire::{self, MessageFileState, ToolState};
 
@@ -124,19 +124,6 @@ fn one_line(text: &str) -> String {
 /// Says when something was, in the machine's time zone.
 fn format_time(at: Moment, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-/// Keeps what is no Markdown from being read as such.
-fn escape(text: &str) -> String {
-    let is_markup = |c: char| "\\`*_[]<>#|".contains(c);
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_markup(c) {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }
 
 /// Writes a path as the target of a link.

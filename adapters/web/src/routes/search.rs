@@ -55,7 +55,8 @@ pub(crate) async fn search(
         Problem::invalid(format!("{}{rest}.", first.to_uppercase()))
     })?;
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    let search = ConversationSearch { channel: state.channel_name(), terms, before, limit: limit + 1 };
+    let search =
+        ConversationSearch { channel: state.channel_name(), conversation: None, terms, before, limit: limit + 1 };
     let mut results = state.conversations.search_conversations(&search).await?;
     let turns = results.hits.iter().filter(|hit| hit.turn.is_some()).count();
     let more = turns > limit as usize;

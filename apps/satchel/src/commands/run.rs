@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
+use satchel_domain::{AllowedPeople, ChannelName, agent::DEFAULT_AGENT};
 use satchel_intake::{
     ConversationService,
     commands::{CommandFeatures, command_menu},
@@ -27,7 +27,10 @@ use satchel_metrics::{
 };
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
 use satchel_routing::tables;
-use satchel_runtime::{retention::RetentionTask, schedules::Scheduler};
+use satchel_runtime::{
+    retention::RetentionTask,
+    schedules::{ReminderScheduler, Scheduler},
+};
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings, load_or_create_token};
 use tokio::{
     net::TcpListener,
@@ -46,6 +49,7 @@ use crate::{
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
+    runtime::machine_zone,
     stores::{self, Stores, file_directories},
 };
 
@@ -148,7 +152,7 @@ async fn start_services(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<SocketAddr>> {
     let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
-    let options = SatchelOptions::from_config(config);
+    let options = SatchelOptions { reminders: true, ..SatchelOptions::from_config(config) };
     let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
     let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
     let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
@@ -176,6 +180,7 @@ async fn start_services(
         agents: !options.agents.is_empty(),
         models: named_models.keys().any(|name| *name != usual),
         tasks: config.playbooks.tasks().next().is_some(),
+        reminders: true,
     };
     let menu = command_menu(features);
     let open_tasks = config.playbooks.tasks().filter(|task| task.task.allow == AllowedPeople::Everyone);
@@ -219,6 +224,7 @@ async fn start_services(
         channels: channels.collect(),
         tools: Vec::new(),
     };
+    let hosted_channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
     let Satchel { inbound, internal_inbound, runner } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
@@ -236,6 +242,18 @@ async fn start_services(
     let stopping = stop.clone();
     tasks.spawn(async move {
         retention.run_daily(stopping).await;
+        Ok(())
+    });
+    let reminders = ReminderScheduler {
+        reminders: Arc::clone(&stores.ledger.reminders),
+        inbound: internal_inbound.clone(),
+        clock: Arc::clone(&stores.clock),
+        default_zone: machine_zone().into(),
+        channels: hosted_channels,
+    };
+    let stopping = stop.clone();
+    tasks.spawn(async move {
+        reminders.run(stopping).await;
         Ok(())
     });
     let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));

@@ -4,11 +4,9 @@ use std::path::Path;
 
 use jiff::tz::{TimeZone, db};
 use satchel_attachments::{order::Playbooks, run::task_directory};
+use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{ConversationId, TaskRequest, script};
-use satchel_runtime::schedules::{
-    Schedule,
-    cron::{CronSchedule, MissedPolicy},
-};
+use satchel_runtime::schedules::Schedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

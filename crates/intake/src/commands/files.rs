@@ -8,11 +8,13 @@ use satchel_ports::{
     ledger::{AttachmentKey, AttachmentQuery},
 };
 
-use super::MAX_LISTED;
 use crate::pairing::CommandContext;
 
-/// How many of the newest files are looked through for those that the person may see.
-const MAX_SCANNED_FILES: u32 = 500;
+/// How many files are read at once, to be looked through for those that the person may see.
+const SCANNED_AT_ONCE: u32 = 500;
+
+/// How many files a page has.
+const PAGE_SIZE: usize = 30;
 
 /// How much of a name is shown, in characters.
 pub(super) const MAX_NAME_CHARS: usize = 150;
@@ -20,31 +22,63 @@ pub(super) const MAX_NAME_CHARS: usize = 150;
 /// How many files one command names.
 const MAX_NUMBERS: usize = 20;
 
+/// Lists a page of the files, counted from 1, the newest first.
 pub(super) async fn list_files(
     archive: &dyn Archive,
     conversation: &ConversationId,
+    page: usize,
 ) -> Result<OutgoingResponse, LedgerError> {
-    let query = AttachmentQuery {
-        conversation: Some(conversation.clone()),
-        limit: Some(MAX_SCANNED_FILES),
-        ..AttachmentQuery::default()
-    };
-    let mut newest = archive.attachments(&query).await?;
-    newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
-    let more = newest.len() > MAX_LISTED as usize;
-    newest.truncate(MAX_LISTED as usize);
-    if newest.is_empty() {
-        return Ok(OutgoingResponse::from_text("No files here yet. Send me one."));
+    let skipped = (page - 1).saturating_mul(PAGE_SIZE);
+    let (listed, has_more) = visible_files(archive, conversation, skipped).await?;
+    if listed.is_empty() {
+        return Ok(OutgoingResponse::from_text(match page {
+            1 => "No files here yet. Send me one.".to_owned(),
+            _ => format!("There is no page {page}. `/files` lists the newest files."),
+        }));
     }
-    let mut text = "Your files, newest first:\n\n".to_owned();
-    for attachment in &newest {
+    let mut text = match page {
+        1 => "Your files, newest first:\n\n".to_owned(),
+        _ => format!("Your files, page {page}:\n\n"),
+    };
+    for attachment in &listed {
         let _ = writeln!(text, "- {}", describe_file(attachment));
     }
-    if more {
-        let _ = writeln!(text, "- … and older ones");
-    }
     text.push_str("\nTo get one back, send `/resend` and its number.");
+    if has_more {
+        let _ = write!(text, "\nOlder ones: `/files {}`", page + 1);
+    }
     Ok(OutgoingResponse::from_text(text))
+}
+
+/// Reads a page of the files that people may see, and whether there are more behind them.
+async fn visible_files(
+    archive: &dyn Archive,
+    conversation: &ConversationId,
+    skipped: usize,
+) -> Result<(Vec<Attachment>, bool), LedgerError> {
+    let mut to_skip = skipped;
+    let mut listed = Vec::new();
+    let mut before = None;
+    loop {
+        let conversation = Some(conversation.clone());
+        let query =
+            AttachmentQuery { conversation, before, limit: Some(SCANNED_AT_ONCE), ..AttachmentQuery::default() };
+        let read = archive.attachments(&query).await?;
+        let is_last = read.len() < SCANNED_AT_ONCE as usize;
+        before = read.last().map(|oldest| oldest.number.get());
+        for file in read.into_iter().filter(|file| file.visibility == Visibility::Deliver) {
+            if to_skip > 0 {
+                to_skip -= 1;
+            } else if listed.len() == PAGE_SIZE {
+                return Ok((listed, true));
+            } else {
+                listed.push(file);
+            }
+        }
+        if is_last {
+            return Ok((listed, false));
+        }
+    }
 }
 
 pub(super) async fn resend_files(
@@ -218,8 +252,35 @@ mod tests {
         ledger
             .expect_attachments()
             .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
-        let text = list_files(&ledger, &conversation()).await.unwrap().text.unwrap();
+        let text = list_files(&ledger, &conversation(), 1).await.unwrap().text.unwrap();
         assert!(text.contains("- #3 `*b*.jpg` image/jpeg 245 KB\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn older_files_are_on_further_pages() {
+        // Every second file is none that people see, so that a page needs more than one query.
+        let files: Vec<Attachment> = (1..=1_240_u64)
+            .rev()
+            .map(|number| {
+                let visibility = if number.is_multiple_of(2) { Visibility::Deliver } else { Visibility::Internal };
+                Attachment { visibility, ..file(number, "a.jpg") }
+            })
+            .collect();
+        let mut ledger = MockArchive::new();
+        ledger.expect_attachments().returning(move |query| {
+            let older = files.iter().filter(|file| query.before.is_none_or(|before| file.number.get() < before));
+            Ok(older.take(query.limit.unwrap_or(u32::MAX) as usize).cloned().collect())
+        });
+        let page = async |page| list_files(&ledger, &conversation(), page).await.unwrap().text.unwrap();
+        let (first, tenth, last) = (page(1).await, page(10).await, page(21).await);
+        assert!(first.contains("#1240 ") && first.contains("#1182 ") && !first.contains("#1180 "), "{first}");
+        assert!(first.ends_with("Older ones: `/files 2`"), "{first}");
+        assert!(
+            tenth.starts_with("Your files, page 10:") && tenth.contains("#700 ") && tenth.contains("#642 "),
+            "{tenth}"
+        );
+        assert!(last.contains("#40 ") && last.contains("#2 ") && !last.contains("Older"), "{last}");
+        assert_eq!(page(22).await, "There is no page 22. `/files` lists the newest files.");
     }
 
     #[tokio::test]

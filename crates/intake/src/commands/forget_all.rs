@@ -53,7 +53,7 @@ pub(super) async fn forget_all(
             let files = usages.first().map(|usage| format!(" ({})", format_usage(usage))).unwrap_or_default();
             let (text, history, _) = unchanged(format!(
                 "Remove everything that I have of this conversation, for good? That is every message and reply, all \
-                 files{files}, the workspace, and what is set here. What the chat itself shows stays there until you \
+                 files{files}, the workspace, reminders, and what is set here. What the chat itself shows stays there until you \
                  delete it.\n\n`/forget all yes` removes it, `/forget all no` keeps it."
             ));
             let button = |label: &str, answer: &str| Button {

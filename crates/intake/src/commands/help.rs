@@ -15,6 +15,8 @@ pub struct CommandFeatures {
     pub models: bool,
     /// Whether there are tasks.
     pub tasks: bool,
+    /// Whether reminders are delivered.
+    pub reminders: bool,
 }
 
 /// The commands as platforms list them while a person types: name and what it does.
@@ -23,7 +25,8 @@ pub fn command_menu(features: CommandFeatures) -> Vec<(&'static str, &'static st
     let unlink = features.links.then_some(("unlink", "revoke the links to a file, by its number"));
     let agent = features.agents.then_some((AGENT_COMMAND, "choose the agent that answers here"));
     let task = features.tasks.then_some((TASK_COMMAND, "run a task, or list all"));
-    COMMAND_MENU.into_iter().chain(unlink).chain(agent).chain(task).collect()
+    let reminders = REMINDER_MENU.into_iter().filter(|_| features.reminders);
+    COMMAND_MENU.into_iter().chain(reminders).chain(unlink).chain(agent).chain(task).collect()
 }
 
 /// The commands that owners alone can give and complete while they type.
@@ -39,11 +42,21 @@ pub const AGENT_COMMAND: &str = "agent";
 /// The command that says who the assistant is in a conversation.
 pub(super) const PERSONA_COMMAND: &str = "persona";
 
+/// The command that makes a reminder.
+pub(super) const REMIND_COMMAND: &str = "remind";
+
+/// The command that lists reminders.
+pub(super) const SCHEDULES_COMMAND: &str = "schedules";
+
+/// The command that sets a person's time zone.
+pub(super) const TIMEZONE_COMMAND: &str = "timezone";
+
 /// The command that chooses a model.
 pub const MODEL_COMMAND: &str = "model";
 
-const COMMAND_MENU: [(&str, &str); 10] = [
+const COMMAND_MENU: [(&str, &str); 11] = [
     ("files", "the files of this conversation"),
+    ("find", "find what was said here, and files, by words"),
     ("resend", "send a file again, by its number"),
     ("forget", "remove a file for good, by its number"),
     ("usage", "how much space my files take up"),
@@ -55,10 +68,17 @@ const COMMAND_MENU: [(&str, &str); 10] = [
     ("help", "what I can do"),
 ];
 
+const REMINDER_MENU: [(&str, &str); 3] = [
+    (REMIND_COMMAND, "remind you: a time, such as 18:30, and a text"),
+    (SCHEDULES_COMMAND, "your reminders"),
+    (TIMEZONE_COMMAND, "your time zone"),
+];
+
 const HELP: &str = "\
 Send me messages and files, and ask for your files back at any time.
 
 - `/files` lists the files of this conversation, each with its number
+- `/find rent contract` finds messages, replies and files of this conversation by words
 - `/resend 17` sends file #17 again; several numbers send several
 - `/usage` shows how much space files take up, `/forget 17` removes file #17 for good, `/forget all` everything here
 - `/undo` brings back the files of the workspace that were deleted last, for a day
@@ -77,6 +97,11 @@ const HELP_WITH_AGENTS: &str = "- `/agent` lists the agents that can answer here
 
 const HELP_WITH_TASKS: &str = "- `/task` lists the tasks that you can run, `/task NAME input=value` runs one";
 
+const HELP_WITH_REMINDERS: &str = "\
+- `/remind 18:30 TEXT`, `/remind in 20m TEXT` and `/remind 2026-12-24 18:30 TEXT` remind you; ask me in your own words for \
+anything else
+- `/schedules` lists your reminders, `/schedules cancel 3` cancels one, `/timezone` shows your time zone";
+
 const HELP_WITH_MODELS: &str = "- `/model` lists the models that can answer here, `/model NAME` chooses one";
 
 const HELP_FOR_OWNERS: &str = "\
@@ -92,11 +117,12 @@ pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFe
     match topic {
         Explanation::Commands => {
             let with_links = features.links.then_some(HELP_WITH_LINKS);
+            let with_reminders = features.reminders.then_some(HELP_WITH_REMINDERS);
             let with_agents = features.agents.then_some(HELP_WITH_AGENTS);
             let with_tasks = features.tasks.then_some(HELP_WITH_TASKS);
             let with_models = (is_owner && features.models).then_some(HELP_WITH_MODELS);
             let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
-            let lines = [Some(HELP), with_links, with_agents, with_tasks, with_models, for_owners];
+            let lines = [Some(HELP), with_reminders, with_links, with_agents, with_tasks, with_models, for_owners];
             lines.into_iter().flatten().collect::<Vec<&str>>().join("\n")
         }
         Explanation::Decisions => DECISION_HELP.to_owned(),
@@ -111,6 +137,7 @@ fn hint_text(typed: &str, nearest: &str, is_owner: bool, features: CommandFeatur
         MODEL_COMMAND => is_owner && features.models,
         AGENT_COMMAND => features.agents,
         TASK_COMMAND => features.tasks,
+        REMIND_COMMAND | SCHEDULES_COMMAND | TIMEZONE_COMMAND => features.reminders,
         _ => true,
     };
     match nearest {

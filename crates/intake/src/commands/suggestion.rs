@@ -2,14 +2,15 @@
 
 use satchel_domain::task::TASK_COMMAND;
 
-use super::help::{AGENT_COMMAND, MODEL_COMMAND, PERSONA_COMMAND};
+use super::help::{AGENT_COMMAND, MODEL_COMMAND, PERSONA_COMMAND, REMIND_COMMAND, SCHEDULES_COMMAND, TIMEZONE_COMMAND};
 
 /// The command of owners.
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const COMMAND_NAMES: [&str; 19] = [
+const COMMAND_NAMES: [&str; 23] = [
     "files",
+    "find",
     "resend",
     "unlink",
     "usage",
@@ -27,6 +28,9 @@ const COMMAND_NAMES: [&str; 19] = [
     PERSONA_COMMAND,
     MODEL_COMMAND,
     TASK_COMMAND,
+    REMIND_COMMAND,
+    SCHEDULES_COMMAND,
+    TIMEZONE_COMMAND,
     "start",
 ];
 

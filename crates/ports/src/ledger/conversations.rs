@@ -152,6 +152,8 @@ impl SearchTerms {
 pub struct ConversationSearch {
     /// Only those of this channel.
     pub channel: ChannelName,
+    /// Only this one, and not its name.
+    pub conversation: Option<ConversationId>,
     /// The words, all of which must be there.
     pub terms: SearchTerms,
     /// Only turns older than this one.

@@ -144,9 +144,10 @@ impl QueuedMessage {
     #[must_use]
     pub fn origin(&self) -> MessageOrigin {
         let InboundMessage { group, system_task, sender, sent_at, .. } = &self.message;
+        let is_own = system_task.as_ref().is_some_and(|task| !task.runs_for_sender());
         MessageOrigin {
             sent_at: sent_at.unwrap_or(self.received_at),
-            sender: (*group && system_task.is_none()).then(|| sender.clone()),
+            sender: (*group && !is_own).then(|| sender.clone()),
         }
     }
 }

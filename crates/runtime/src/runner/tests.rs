@@ -11,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::tz::TimeZone;
+use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{InboundMessage, capabilities::StreamRule};
 use satchel_ledger_sqlite::Settings;
 use satchel_local::LocalBus;
@@ -28,10 +29,7 @@ use self::{
     ledger::Trouble,
     stage::{Stage, message, place, with_file},
 };
-use crate::schedules::{
-    Schedule, Scheduler,
-    cron::{CronSchedule, MissedPolicy},
-};
+use crate::schedules::{Schedule, Scheduler};
 
 const NEVER: Duration = Duration::from_secs(3_600);
 

@@ -51,7 +51,7 @@ impl TurnSlots {
     /// Waits until the turn of a message may run; a person's turns get their slots in order. What no person requested
     /// needs none: its conversation has one turn at a time.
     pub(super) async fn acquire(self: &Arc<Self>, message: &InboundMessage) -> Option<TurnPermit> {
-        if message.system_task.is_some() {
+        if message.system_task.as_ref().is_some_and(|task| !task.runs_for_sender()) {
             return None;
         }
         let person = PersonKey::new(message.conversation.channel(), &message.sender);

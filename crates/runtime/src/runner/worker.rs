@@ -13,16 +13,17 @@ use satchel_agent::{
     rounds::refused_files,
     run::{self, MAX_CRASHES, wait_for_stop},
 };
-use satchel_domain::{Ending, InboundMessage, Sha256, TaskDirectory, TaskRequest, agent::AgentChat};
+use satchel_calendar::Zone;
+use satchel_domain::{Ending, InboundMessage, Sha256, SystemTask, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
     commands::{
-        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, StorageServices,
-        TaskStarter, VoiceStatus,
+        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, ReminderClock,
+        StorageServices, TaskStarter, VoiceStatus,
     },
     forget::remove_unreferenced,
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
-    system_tasks,
+    reminders, system_tasks,
 };
 use satchel_ports::{
     LedgerError,
@@ -396,6 +397,9 @@ async fn start_turn(
     speaking: VoiceStatus,
 ) -> Result<TurnStart, LedgerError> {
     let system_task = system_tasks::system_task(turn);
+    if let Some(reply) = reminders::delivery_reply(turn, &*context.ledger.archive).await? {
+        return Ok(TurnStart::Answered(reply));
+    }
     if let Some(reply) = system_task.and_then(system_tasks::system_reply) {
         return Ok(TurnStart::Answered(reply));
     }
@@ -411,13 +415,18 @@ async fn start_turn(
     };
     let starter = match turn.journal.is_empty() {
         false => TaskStarter::Resumed,
-        true if system_task.is_some() || command_context.is_by_owner() => TaskStarter::Owner,
+        true if system_task.is_some_and(|task| !task.runs_for_sender()) || command_context.is_by_owner() => {
+            TaskStarter::Owner
+        }
         true => TaskStarter::Guest,
     };
     let AgentServices { links, agents, playbooks, .. } = &context.services;
     let chat = AgentChat::from_message(message);
     let usual_model = agents.usual_model(turn);
     let no_tasks = TaskDirectory::default();
+    let default_zone = Zone::from(context.services.settings.time_zone.clone());
+    let now = context.services.clock.wall();
+    let clock = context.reminders.then_some(ReminderClock { default_zone: &default_zone, now });
     let offers = CommandOffers {
         agents: AgentChoice { directory: agents.directory(), chosen: turn.settings.agent.as_deref(), chat },
         models: ModelOffers {
@@ -426,6 +435,8 @@ async fn start_turn(
             chosen: turn.settings.model.as_deref(),
         },
         persona: turn.settings.persona.as_deref(),
+        zone: &default_zone,
+        reminders: clock,
         tasks: playbooks.as_ref().map_or(&no_tasks, |playbooks| playbooks.directory()),
         starter,
     };
@@ -455,6 +466,10 @@ fn find_command(turn: &QueuedTurn) -> Option<(&InboundMessage, ChatCommand)> {
     let mut with_text = messages().filter(|message| !message.text.trim().is_empty());
     let (Some(message), None) = (with_text.next(), with_text.next()) else { return None };
     let command = ChatCommand::parse(&message.text)?;
+    // A model may have written the prompt of a reminder.
+    if message.system_task.as_ref().is_some_and(SystemTask::runs_for_sender) {
+        return None;
+    }
     let is_plain = turn.messages.iter().all(|queued| queued.files.is_empty()) && message.system_task.is_none();
     (is_plain || matches!(command, ChatCommand::Task(_))).then_some((message, command))
 }

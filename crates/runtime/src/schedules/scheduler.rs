@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use satchel_calendar::cron::DueTimes;
 use satchel_domain::{ChannelName, Timestamp, error_chain};
 use satchel_intake::InternalInbound;
 use satchel_ports::{Clock, InboundError, Inbox, LedgerError};
@@ -14,7 +15,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Schedule, cron::DueTimes, progress::ScheduleProgress};
+use super::{Schedule, progress::ScheduleProgress};
 
 /// How long it sleeps at most: the clock may be set, and the machine may be suspended.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -214,7 +215,7 @@ impl ScheduleState {
     }
 }
 
-fn log_failure(error: &(dyn std::error::Error + 'static), message: &str) {
+pub(super) fn log_failure(error: &(dyn std::error::Error + 'static), message: &str) {
     tracing::warn!(error = error_chain(error), "{message}");
 }
 

@@ -53,7 +53,13 @@ async fn search(ledger: &Ledger, words: &str) -> Vec<String> {
 
 fn search_for(words: &str) -> ConversationSearch {
     let channel = conversation("web:a").channel().clone();
-    ConversationSearch { channel, terms: SearchTerms::parse(words).unwrap(), before: None, limit: 9 }
+    ConversationSearch {
+        channel,
+        conversation: None,
+        terms: SearchTerms::parse(words).unwrap(),
+        before: None,
+        limit: 9,
+    }
 }
 
 /// Catches: a list out of order, one that repeats or leaves out conversations between its pages, and another channel's.
@@ -183,6 +189,23 @@ pub async fn files_are_found_until_they_are_forgotten(fixture: &impl LedgerFixtu
         assert_eq!(search(&ledger, gone).await, [""; 0]);
     }
     assert_eq!(search(&ledger, "look").await.len(), 1, "the rest is still found");
+}
+
+/// Catches: a search in one conversation that finds another, a name, or an earlier search.
+pub async fn search_stays_within_its_conversation(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    exchange(&ledger, &message_in("web:a", "1", "the rent"), "paid").await;
+    exchange(&ledger, &message_in("web:b", "2", "the rent"), "due").await;
+    exchange(&ledger, &message_in("web:a", "3", "/FIND rent"), "Found the rent").await;
+    let named = [ListingChange::Name(Some("Rent".into()))];
+    ledger.conversations.change_listing(&conversation("web:a"), &named).await.unwrap();
+    for (searched, found) in [("web:a", 1), ("web:b", 1), ("web:c", 0)] {
+        let search = ConversationSearch { conversation: Some(conversation(searched)), ..search_for("rent") };
+        let hits = ledger.conversations.search_conversations(&search).await.unwrap().hits;
+        let found_in: Vec<String> = hits.iter().map(|hit| hit.conversation.to_string()).collect();
+        assert_eq!(found_in, vec![searched; found]);
+    }
+    assert_eq!(search(&ledger, "rent").await.len(), 3, "the name and two turns");
 }
 
 /// Catches: turns of an older database that are never indexed, or that keep a search waiting.

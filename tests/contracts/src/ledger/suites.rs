@@ -11,6 +11,7 @@ macro_rules! ledger_contract {
         $crate::pairings_contract!($fixture);
         $crate::archive_contract!($fixture);
         $crate::conversations_contract!($fixture);
+        $crate::reminders_contract!($fixture);
         $crate::storage_contract!($fixture);
         $crate::ledger_contract! { @each $fixture;
             cross_port::commits_are_seen_through_every_port
@@ -195,6 +196,7 @@ macro_rules! conversations_contract {
             conversations::conversations_are_named_pinned_and_archived
             conversations::words_are_found_where_they_were_said
             conversations::files_are_found_until_they_are_forgotten
+            conversations::search_stays_within_its_conversation
             conversations::turns_are_indexed_step_by_step
             conversations::forgotten_conversation_leaves_only_keys
             conversations::turn_forgets_what_came_before_it
@@ -204,6 +206,22 @@ macro_rules! conversations_contract {
             retries::last_turn_is_answered_once_more
             retries::retried_turn_takes_all_its_messages
             retries::only_last_answered_turn_is_retried
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Reminders`.
+#[macro_export]
+macro_rules! reminders_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            reminders::reminder_is_stored_once_for_its_key
+            reminders::person_has_limited_reminders
+            reminders::reminder_advances_from_its_time_only
+            reminders::reminders_are_listed_and_cancelled_in_scope
+            reminders::people_with_reminders_are_listed_and_ended
+            reminders::reminders_follow_their_conversation
+            reminders::timezone_is_kept_for_each_person
         }
     };
 }
@@ -248,6 +266,7 @@ mod tests {
             ("parts", include_str!("parts.rs")),
             ("people", include_str!("people.rs")),
             ("processes", include_str!("processes.rs")),
+            ("reminders", include_str!("reminders.rs")),
             ("rename", include_str!("rename.rs")),
             ("settings", include_str!("settings.rs")),
             ("drafts", include_str!("drafts.rs")),

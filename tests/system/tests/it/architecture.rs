@@ -19,17 +19,21 @@ use self::{
 };
 
 /// The workspace crates that each crate under `crates/` may depend on.
-const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 10] = [
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("satchel-domain", &[]),
+    ("satchel-calendar", &["satchel-domain"]),
     ("satchel-ports", &["satchel-domain"]),
     ("satchel-ledger", &["satchel-domain", "satchel-ports"]),
-    ("satchel-intake", &["satchel-domain", "satchel-ports"]),
+    ("satchel-intake", &["satchel-domain", "satchel-ports", "satchel-calendar"]),
     ("satchel-routing", &["satchel-domain", "satchel-ports"]),
     ("satchel-yaml", &[]),
     ("satchel-attachments", &["satchel-domain", "satchel-ports", "satchel-yaml"]),
-    ("satchel-tools", &["satchel-domain", "satchel-ports", "satchel-attachments"]),
+    ("satchel-tools", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-calendar"]),
     ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-routing"]),
-    ("satchel-runtime", &["satchel-domain", "satchel-ports", "satchel-agent", "satchel-intake", "satchel-routing"]),
+    (
+        "satchel-runtime",
+        &["satchel-domain", "satchel-ports", "satchel-agent", "satchel-calendar", "satchel-intake", "satchel-routing"],
+    ),
 ];
 
 /// Additional packages for the tests of one crate under `crates/`. Lanes, schedules and retention promise what only a

@@ -132,6 +132,7 @@ async fn confirmations_and_sends_follow_the_disk_write() {
         reached: directory.path().join("reached"),
         done: directory.path().join("done"),
         confirms: false,
+        reminds: false,
         platform: platform.address(),
         adapter,
         capabilities: setup.capabilities,

@@ -24,6 +24,7 @@ mod model_wires;
 mod owner_commands;
 mod pairing;
 mod product;
+mod reminders;
 mod save_acceptance;
 mod scripts;
 mod selection;

@@ -194,6 +194,7 @@ impl Stage {
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
             inbound: InboundLimits::default(),
             access: Arc::clone(&self.access),
+            reminders: true,
             turn_slots: Arc::clone(&slots),
         };
         let (claim, claimed) = mpsc::channel(64);

@@ -10,6 +10,7 @@ use std::{
 
 use futures::StreamExt;
 use jiff::tz::TimeZone;
+use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{InboundMessage, SystemTask};
 use satchel_intake::InboundService;
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
@@ -23,7 +24,6 @@ use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
 
 use super::*;
-use crate::schedules::cron::{CronSchedule, MissedPolicy};
 
 /// A conversation on a disk, and the clock on the wall.
 struct Stage {

@@ -1,5 +1,5 @@
 //! Short scenarios on Telegram: messages of every form, a group that migrates, a tool that needs a confirmation, a script
-//! that is stopped, and a chain of tasks.
+//! that is stopped, a chain of tasks, and a reminder.
 
 use std::{
     collections::BTreeSet,
@@ -55,6 +55,8 @@ pub(crate) enum ShortScenarioKind {
     Stopped,
     /// A task that needs the file and the text of another one.
     Task,
+    /// A reminder is made, and is due while the process dies.
+    Reminded,
 }
 
 /// The tasks of [`ShortScenarioKind::Task`].
@@ -126,6 +128,7 @@ impl ShortScenario {
                 // The output of the first task is known, whatever happened to the process.
                 scripted_answer("judge: It is painted.", [text_piece("A fine cat.")]),
             ],
+            ShortScenarioKind::Reminded => Vec::new(),
             ShortScenarioKind::Stopped => {
                 let script = format!(
                     "attachment_create(content=\"made\", filename={SCRIPT_FILE:?})\nwait_for_person()\nreturn 1\n"
@@ -148,6 +151,7 @@ impl Scenario for ShortScenario {
             reached: PathBuf::new(),
             done: PathBuf::new(),
             confirms: self.kind == ShortScenarioKind::Confirmed,
+            reminds: self.kind == ShortScenarioKind::Reminded,
             platform: String::new(),
             adapter: ChannelAdapter::Telegram,
             capabilities: ChannelCapabilities {
@@ -157,7 +161,7 @@ impl Scenario for ShortScenario {
             channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
             turns: match self.kind {
                 ShortScenarioKind::Arrivals => 9,
-                ShortScenarioKind::Moved => 2,
+                ShortScenarioKind::Moved | ShortScenarioKind::Reminded => 2,
                 ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped | ShortScenarioKind::Task => 1,
             },
             script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
@@ -183,6 +187,9 @@ impl Scenario for ShortScenario {
             ShortScenarioKind::Confirmed => confirm_calls(telegram, files).await,
             ShortScenarioKind::Task => {
                 telegram.person_sends(PERSON, PERSON, document("note.txt", "/task judge what=\"a cat\""));
+            }
+            ShortScenarioKind::Reminded => {
+                telegram.person_says(PERSON, PERSON, "/remind in 1s tea");
             }
             ShortScenarioKind::Stopped => {
                 telegram.person_sends(PERSON, PERSON, document("note.txt", "make"));
@@ -213,6 +220,10 @@ impl Scenario for ShortScenario {
         matrix_report.failed_parts = report.parts.iter().filter(|(_, state)| state == "failed").count();
         if self.kind == ShortScenarioKind::Stopped {
             self.check_stop(outcome, &mut matrix_report);
+            return matrix_report;
+        }
+        if self.kind == ShortScenarioKind::Reminded {
+            check_reminder(outcome, &mut matrix_report);
             return matrix_report;
         }
         // A group that has moved is where it was last used, under an id that the server chooses.
@@ -270,13 +281,33 @@ impl ShortScenario {
             let history: Vec<&HistoryMessage> = report.history().collect();
             matrix_report.other_problems.push(format!("the model does not read of {SCRIPT_FILE} in {history:#?}"));
         }
-        for chat in outcome.transcript.conversations.keys() {
-            let duplicates = outcome.transcript.duplicates(chat);
-            matrix_report.duplicates += duplicates.len();
-            matrix_report.unlabelled += duplicates.iter().filter(|duplicate| !duplicate.labelled).count();
-            matrix_report.labels += outcome.transcript.visible(chat).filter(|message| message.is_labelled()).count();
-        }
+        count_duplicates(outcome, matrix_report);
         matrix_report.other_problems.extend(records::missing_blobs(outcome, report));
+    }
+}
+
+/// The person reads that the reminder is made, and gets it once. When it is due depends on when it was made.
+fn check_reminder(outcome: &RunOutcome, matrix_report: &mut MatrixReport) {
+    let chats = outcome.transcript.conversations.keys();
+    let texts: Vec<&str> = chats.flat_map(|chat| outcome.transcript.visible_texts(chat)).collect();
+    for expected in ["I'll remind you on", "Reminder: tea"] {
+        let unlabelled = texts.iter().filter(|text| text.starts_with(expected)).count();
+        let labelled = texts.iter().filter(|text| !text.starts_with(expected) && text.contains(expected)).count();
+        match unlabelled {
+            0 if labelled == 0 => matrix_report.lost.push(format!("{expected:?}, of {texts:?}")),
+            0 | 1 => {}
+            _ => matrix_report.other_problems.push(format!("{expected:?} came {unlabelled} times: {texts:?}")),
+        }
+    }
+    count_duplicates(outcome, matrix_report);
+}
+
+fn count_duplicates(outcome: &RunOutcome, matrix_report: &mut MatrixReport) {
+    for chat in outcome.transcript.conversations.keys() {
+        let duplicates = outcome.transcript.duplicates(chat);
+        matrix_report.duplicates += duplicates.len();
+        matrix_report.unlabelled += duplicates.iter().filter(|duplicate| !duplicate.labelled).count();
+        matrix_report.labels += outcome.transcript.visible(chat).filter(|message| message.is_labelled()).count();
     }
 }
 

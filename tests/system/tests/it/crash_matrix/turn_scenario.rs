@@ -212,6 +212,7 @@ impl Scenario for TurnScenario {
             reached: PathBuf::new(),
             done: PathBuf::new(),
             confirms: false,
+            reminds: false,
             platform: String::new(),
             adapter: self.platform.adapter(),
             capabilities: self.capabilities.clone(),

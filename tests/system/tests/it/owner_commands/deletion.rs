@@ -39,6 +39,9 @@ async fn deleted_conversation_goes_with_its_workspace() {
     assert_eq!(search(&server).await["hits"][0]["conversation"], "web:test");
     assert_eq!(server.get(&file).await.0, 200);
 
+    server.send_and_wait("/remind 2030-01-01 09:00 fireworks").await;
+    let listed = server.send_and_wait("/schedules").await;
+    assert!(listed.to_string().contains("fireworks"), "{listed:#}");
     assert_eq!(server.delete("/api/conversations/test").await, 204);
     assert!(!workspace(&home).exists(), "its files are gone");
     assert_eq!(server.get(&file).await.0, 404);
@@ -49,6 +52,8 @@ async fn deleted_conversation_goes_with_its_workspace() {
     let (_, turns) = server.get("/api/conversations/test/turns").await;
     assert!(turns.contains(r#""turns":[]"#), "it isn't answered again: {turns}");
     assert_eq!(server.delete("/api/conversations/test").await, 404);
+    let listed = server.send_and_wait("/Schedules").await;
+    assert!(listed.to_string().contains("There are no reminders."), "its reminders are gone: {listed:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

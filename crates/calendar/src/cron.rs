@@ -110,6 +110,13 @@ impl CronSchedule {
         Some(DueTimes { run, latest })
     }
 
+    /// Returns the shortest time between two of the first `count` times after `after`; `None` if there are not two.
+    #[must_use]
+    pub fn shortest_interval(&self, after: Timestamp, count: usize) -> Option<Duration> {
+        let times: Vec<Timestamp> = self.times(after, SearchDirection::Forward).take(count).collect();
+        times.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0])).min()
+    }
+
     /// Formats a time in the schedule's zone.
     #[must_use]
     pub fn format_local(&self, time: Timestamp) -> String {

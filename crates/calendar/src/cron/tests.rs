@@ -241,3 +241,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn shortest_interval_is_between_neighbours() {
+    for (expression, minutes) in [
+        ("* * * * *", Some(1)),
+        ("*/30 9 * * mon", Some(30)),
+        ("59 8,9 * * *", Some(60)),
+        ("0,59 * * * *", Some(1)),
+        ("0 * * * *", Some(60)),
+        ("@daily", Some(24 * 60)),
+    ] {
+        let interval = rhythm(expression, "UTC").shortest_interval(Timestamp(0), 100);
+        assert_eq!(interval.map(|interval| interval.as_secs() / 60), minutes, "{expression}");
+    }
+}

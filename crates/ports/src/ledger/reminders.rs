@@ -1,0 +1,132 @@
+//! The reminders that people make in chat, and each person's time zone.
+
+use async_trait::async_trait;
+use satchel_domain::{ChannelName, ConversationId, ReminderContent, ReminderId, Sender, Timestamp};
+
+use super::{LedgerError, PersonKey};
+
+/// Stores reminders until they have ended.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - `create_reminder` stores a key once and returns the same reminder for a repeated key, also if it has ended. A person
+///   has at most as many reminders as the caller allows.
+/// - A reminder ends when it is cancelled, when it is advanced to no further time, and with its conversation when that is
+///   forgotten. A reminder that has ended is neither listed nor due, and its number is not used again.
+/// - `advance_reminder` changes nothing unless the reminder is due at the given time, so that a repeated call or another
+///   process skips no time.
+/// - A renamed conversation keeps its reminders.
+/// - A time zone is kept for each person of a channel.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Reminders: Send + Sync {
+    /// Stores a reminder in a conversation that has turns, unless its person has `max_per_person` of them.
+    async fn create_reminder(
+        &self,
+        reminder: &NewReminder,
+        max_per_person: u32,
+    ) -> Result<CreateReminderOutcome, LedgerError>;
+
+    /// Returns reminders, the next due first.
+    async fn list_reminders(&self, query: &ReminderQuery) -> Result<Vec<Reminder>, LedgerError>;
+
+    /// Ends a reminder, if it is one of the scope; returns it as it was.
+    async fn cancel_reminder(
+        &self,
+        reminder: ReminderId,
+        scope: &ReminderScope,
+    ) -> Result<Option<Reminder>, LedgerError>;
+
+    /// Gives a reminder that was due its next time, or ends it.
+    async fn advance_reminder(
+        &self,
+        reminder: ReminderId,
+        due: Timestamp,
+        next: Option<Timestamp>,
+    ) -> Result<(), LedgerError>;
+
+    /// Returns the people who have reminders in conversations of these channels.
+    async fn list_reminder_people(&self, channels: &[ChannelName]) -> Result<Vec<ReminderPerson>, LedgerError>;
+
+    /// Ends all reminders of a person, and returns how many there were.
+    async fn end_reminders(&self, person: &PersonKey) -> Result<u64, LedgerError>;
+
+    /// Returns a person's time zone, by its name.
+    async fn load_timezone(&self, person: &PersonKey) -> Result<Option<String>, LedgerError>;
+
+    /// Changes or removes a person's time zone.
+    async fn save_timezone(&self, person: &PersonKey, timezone: Option<String>) -> Result<(), LedgerError>;
+}
+
+/// A reminder to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewReminder {
+    /// What makes it unique, such as the id of the call that makes it.
+    pub key: String,
+    /// The conversation that it is delivered in.
+    pub conversation: ConversationId,
+    /// The person who makes it.
+    pub person: Sender,
+    /// Whether others can read along in the conversation.
+    pub group: bool,
+    /// What happens when it is due.
+    pub content: ReminderContent,
+    /// When it is due next.
+    pub next_at: Timestamp,
+    /// When it is due again, as a cron expression; `None` for one that is due once.
+    pub cron: Option<String>,
+    /// The time zone of these times, by its name; `None` for the machine's.
+    pub timezone: Option<String>,
+}
+
+/// A stored reminder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of `NewReminder`")]
+pub struct Reminder {
+    pub id: ReminderId,
+    pub conversation: ConversationId,
+    pub person: Sender,
+    pub group: bool,
+    pub content: ReminderContent,
+    /// When it is due next; of one that has ended, when it was due.
+    pub next_at: Timestamp,
+    pub cron: Option<String>,
+    pub timezone: Option<String>,
+}
+
+/// The result of creating a reminder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreateReminderOutcome {
+    /// It is stored, or has been stored with the same key before.
+    Created(Box<Reminder>),
+    /// The person has too many reminders.
+    LimitReached,
+}
+
+/// The reminders that somebody may see and cancel: those that match everything given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReminderScope {
+    /// Only those of this person.
+    pub person: Option<PersonKey>,
+    /// Only those in conversations of these channels.
+    pub channels: Option<Vec<ChannelName>>,
+    /// Only those in this conversation.
+    pub conversation: Option<ConversationId>,
+}
+
+/// A query for reminders.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReminderQuery {
+    /// Only these.
+    pub scope: ReminderScope,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// A person who has reminders, by the names that they had when they made the latest one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the types say it")]
+pub struct ReminderPerson {
+    pub channel: ChannelName,
+    pub person: Sender,
+}

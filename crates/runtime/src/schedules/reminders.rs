@@ -1,0 +1,163 @@
+//! The loop that waits for reminders and stores those that are due as messages of the people who made them.
+//!
+//! Each time of a reminder has a dedup key in the inbox. It is stored before the reminder advances, so that a crash in
+//! between repeats only what the inbox drops.
+
+use std::{sync::Arc, time::Duration};
+
+use satchel_calendar::{Zone, cron::CronSchedule};
+use satchel_domain::{ChannelName, InboundMessage, ReminderContent, SystemTask, Timestamp};
+use satchel_intake::InternalInbound;
+use satchel_ports::{
+    Clock, InboundError, LedgerError, Reminders,
+    ledger::{PersonKey, Reminder, ReminderQuery, ReminderScope},
+};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{SYSTEM_SENDER, scheduler::log_failure};
+
+/// How long it sleeps at most: another process may have made a reminder, and the clock may be set.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The delay after the first failure of the ledger; doubled each time, up to [`MAX_RETRY_DELAY`].
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+
+/// A reminder that is delivered this late says when it was due.
+const MISSED_AFTER: Duration = Duration::from_secs(60);
+
+/// How often reminders are ended whose people have lost their access; also before any is delivered.
+const ACCESS_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How many reminders are read at once.
+const BATCH: u32 = 100;
+
+/// Delivers the reminders of the channels that a process hosts.
+pub struct ReminderScheduler {
+    pub reminders: Arc<dyn Reminders>,
+    pub inbound: InternalInbound,
+    /// Read as the wall clock, as people's times are.
+    pub clock: Arc<dyn Clock>,
+    /// The zone of reminders that name none.
+    pub default_zone: Zone,
+    /// The channels that this process hosts.
+    pub channels: Vec<ChannelName>,
+}
+
+/// Why a due reminder could not be stored.
+#[derive(Debug, thiserror::Error)]
+enum DeliverReminderError {
+    #[error(transparent)]
+    Inbound(#[from] InboundError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl ReminderScheduler {
+    /// Stores what is due until `stop` is cancelled.
+    pub async fn run(self, stop: CancellationToken) {
+        // Cancelling it anywhere is as safe as a crash.
+        stop.run_until_cancelled(self.run_loop()).await;
+    }
+
+    async fn run_loop(self) {
+        let mut delay = RETRY_DELAY;
+        let mut access_checked = None;
+        loop {
+            match self.run_due(&mut access_checked).await {
+                Ok(wait) => {
+                    delay = RETRY_DELAY;
+                    sleep(wait).await;
+                }
+                Err(error) => {
+                    log_failure(&error, "storing a due reminder failed; retrying");
+                    sleep(delay).await;
+                    delay = (delay * 2).min(MAX_RETRY_DELAY);
+                }
+            }
+        }
+    }
+
+    /// Stores what is due, and returns how long to sleep. A reminder that fails does not stop the others.
+    async fn run_due(&self, access_checked: &mut Option<Instant>) -> Result<Duration, DeliverReminderError> {
+        let now = self.clock.wall();
+        let mut next = self.list_next().await?;
+        let is_due = next.first().is_some_and(|first| first.next_at <= now);
+        if is_due || access_checked.is_none_or(|checked| checked.elapsed() >= ACCESS_INTERVAL) {
+            self.end_without_access().await?;
+            *access_checked = Some(Instant::now());
+            next = self.list_next().await?;
+        }
+        let mut result = Ok(());
+        for reminder in next.iter().take_while(|reminder| reminder.next_at <= now) {
+            result = result.and(self.deliver(reminder, now).await);
+        }
+        result?;
+        let has_more = next.len() == BATCH as usize && next.last().is_some_and(|last| last.next_at <= now);
+        let first = next.iter().find(|reminder| reminder.next_at > now);
+        let wait = first.map_or(POLL_INTERVAL, |reminder| reminder.next_at.saturating_duration_since(now));
+        Ok(if has_more { Duration::ZERO } else { wait.min(POLL_INTERVAL) })
+    }
+
+    async fn list_next(&self) -> Result<Vec<Reminder>, LedgerError> {
+        let scope = ReminderScope { channels: Some(self.channels.clone()), ..ReminderScope::default() };
+        self.reminders.list_reminders(&ReminderQuery { scope, limit: BATCH }).await
+    }
+
+    /// Ends the reminders of people who may not talk any more.
+    async fn end_without_access(&self) -> Result<(), LedgerError> {
+        for person in self.reminders.list_reminder_people(&self.channels).await? {
+            if !self.inbound.is_allowed(&person.channel, &person.person).await? {
+                let person = PersonKey::new(&person.channel, &person.person);
+                let ended = self.reminders.end_reminders(&person).await?;
+                tracing::info!(%person, ended, "a person has no access any more; their reminders have ended");
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the message of a due reminder, then its next time. Missed times of a recurring one are one delivery.
+    async fn deliver(&self, reminder: &Reminder, now: Timestamp) -> Result<(), DeliverReminderError> {
+        let Reminder { id, conversation, person, group, content, next_at: due, .. } = reminder;
+        let zone = self.zone(reminder);
+        let missed = (now.saturating_duration_since(*due) > MISSED_AFTER).then(|| zone.describe(*due));
+        if missed.is_some() {
+            tracing::info!(reminder.id = %id, "a reminder was missed; it is delivered now");
+        }
+        let (task, text) = match content.clone() {
+            ReminderContent::Message { text, files } => {
+                (SystemTask::DeliverReminder { reminder: *id, text, files, missed }, String::new())
+            }
+            ReminderContent::Prompt(prompt) => {
+                (SystemTask::RunReminder { reminder: *id, due: zone.describe(*due) }, prompt)
+            }
+        };
+        let key = format!("{SYSTEM_SENDER}:reminder:{id}:{}", due.0);
+        let message =
+            InboundMessage { group: *group, text, ..InboundMessage::new(conversation.clone(), key, person.clone()) };
+        self.inbound.accept(task, message).await?;
+        self.reminders.advance_reminder(*id, *due, self.next_time(reminder, now)).await?;
+        Ok(())
+    }
+
+    /// When a reminder is due after now; `None` for one that is due once.
+    fn next_time(&self, reminder: &Reminder, now: Timestamp) -> Option<Timestamp> {
+        let cron = reminder.cron.as_ref()?;
+        match CronSchedule::parse(cron, self.zone(reminder).time_zone().clone()) {
+            Ok(schedule) => schedule.next(now.max(reminder.next_at)),
+            Err(error) => {
+                tracing::error!(reminder.id = %reminder.id, %error, "a reminder has an invalid cron expression; it has ended");
+                None
+            }
+        }
+    }
+
+    fn zone(&self, reminder: &Reminder) -> Zone {
+        reminder.timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| self.default_zone.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The loop on a real ledger, by a clock that is set: killed, late, over changes of the clock, and without access.
+
+use satchel_domain::{ReminderId, Sender};
+use satchel_intake::{
+    InboundService,
+    access::{AccessPolicy, ChannelAccess},
+};
+use satchel_ledger_sqlite::{Settings, SqliteLedger};
+use satchel_local::{LocalBus, SystemClock, UuidV7};
+use satchel_ports::{
+    Archive, Inbox, ManualClock, MockReminders, MockWorkspace,
+    ledger::{ClaimMode, CreateReminderOutcome, Ledger, NewReminder, TurnQuery},
+};
+use tempfile::TempDir;
+use tokio::{runtime::Handle, sync::mpsc, task::block_in_place};
+
+use super::*;
+
+const CONVERSATION: &str = "telegram:7";
+
+/// A conversation on a disk, and the clock on the wall.
+struct Stage {
+    directory: TempDir,
+    clock: Arc<ManualClock>,
+    allowed: Vec<String>,
+}
+
+impl Stage {
+    async fn new(now: &str) -> Self {
+        let clock = Arc::new(ManualClock::at(at(now)));
+        let stage = Self { directory: tempfile::tempdir().unwrap(), clock, allowed: vec!["7".into(), "8".into()] };
+        let first = InboundMessage::new(CONVERSATION.parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
+        stage.open().await.receive(&first, ClaimMode::Never).await.unwrap();
+        stage
+    }
+
+    async fn open(&self) -> Arc<SqliteLedger> {
+        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        Arc::new(SqliteLedger::open(self.directory.path(), Settings::default(), clock, ids).await.unwrap())
+    }
+
+    /// A process whose reminders are these, or those of the real ledger.
+    async fn process(&self, reminders: Option<MockReminders>) -> ReminderScheduler {
+        let ledger = Ledger::from(self.open().await);
+        let (lanes, _) = mpsc::channel(1);
+        let rules = ChannelAccess { allow_users: self.allowed.clone(), ..ChannelAccess::default() };
+        let channel = ChannelName::new("telegram").unwrap();
+        let access = Arc::new(AccessPolicy::new([(channel.clone(), rules)]));
+        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let (bus, workspace) = (Arc::new(LocalBus::new()), Arc::new(MockWorkspace::new()));
+        let inbound = InboundService::new(&ledger, Arc::clone(&clock), bus, lanes, access, workspace, None);
+        ReminderScheduler {
+            reminders: reminders.map_or(ledger.reminders, |reminders| Arc::new(reminders)),
+            inbound: inbound.internal_inbound(),
+            clock,
+            default_zone: Zone::find("Europe/Berlin").unwrap(),
+            channels: vec![channel],
+        }
+    }
+
+    async fn create(&self, reminder: NewReminder) -> ReminderId {
+        match self.open().await.create_reminder(&reminder, 100).await.unwrap() {
+            CreateReminderOutcome::Created(reminder) => reminder.id,
+            CreateReminderOutcome::LimitReached => panic!("there is room"),
+        }
+    }
+
+    /// What came in for reminders: who sent it, the task, and the text for the model.
+    async fn delivered(&self) -> Vec<(String, SystemTask, String)> {
+        let query = TurnQuery { conversation: CONVERSATION.parse().unwrap(), before: None, limit: 100 };
+        let turns = self.open().await.turns(&query).await.unwrap();
+        let messages = turns.into_iter().flat_map(|turn| turn.messages).map(|queued| queued.message);
+        messages.filter_map(|message| Some((message.sender.id, message.system_task?, message.text))).collect()
+    }
+
+    /// When each delivered prompt was due.
+    async fn prompts_due(&self) -> Vec<String> {
+        let delivered = self.delivered().await.into_iter();
+        delivered
+            .filter_map(|(_, task, _)| match task {
+                SystemTask::RunReminder { due, .. } => Some(due),
+                _ => None,
+            })
+            .collect()
+    }
+
+    async fn look(&self) -> Duration {
+        self.process(None).await.run_due(&mut None).await.unwrap()
+    }
+}
+
+fn at(time: &str) -> Timestamp {
+    Timestamp(time.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
+fn reminder(person: &str, content: ReminderContent, next_at: &str) -> NewReminder {
+    NewReminder {
+        key: format!("{person} {next_at}"),
+        conversation: CONVERSATION.parse().unwrap(),
+        person: Sender::new(person, "Ada"),
+        group: true,
+        content,
+        next_at: at(next_at),
+        cron: None,
+        timezone: None,
+    }
+}
+
+fn text(text: &str) -> ReminderContent {
+    ReminderContent::Message { text: text.to_owned(), files: Vec::new() }
+}
+
+fn prompt() -> ReminderContent {
+    ReminderContent::Prompt("the news".to_owned())
+}
+
+#[tokio::test]
+async fn due_reminder_is_delivered_once_for_its_person() {
+    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
+    let id = stage.create(reminder("8", text("tea"), "2026-12-04T12:00:01.500+01:00")).await;
+    let prompted = stage.create(reminder("7", prompt(), "2026-12-04T12:00:01.500+01:00")).await;
+    assert_eq!(stage.look().await, Duration::from_millis(1_500), "it is on time");
+    assert_eq!(stage.delivered().await, []);
+    stage.clock.advance(Duration::from_millis(1_500));
+    for _ in 0..3 {
+        assert_eq!(stage.look().await, POLL_INTERVAL);
+    }
+    let text = SystemTask::DeliverReminder { reminder: id, text: "tea".into(), files: vec![], missed: None };
+    let due = "Friday 2026-12-04 at 12:00:01 (Europe/Berlin)".to_owned();
+    let prompt = SystemTask::RunReminder { reminder: prompted, due };
+    assert_eq!(
+        stage.delivered().await,
+        [("8".to_owned(), text, String::new()), ("7".to_owned(), prompt, "the news".to_owned())]
+    );
+}
+
+/// A kill between the message and the reminder's next time, as often as it likes.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_process_repeats_no_delivery() {
+    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
+    stage.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
+    let daily = NewReminder { cron: Some("0 12 * * *".into()), ..reminder("8", prompt(), "2026-12-04T12:00:00+01:00") };
+    stage.create(daily).await;
+    for _ in 0..2 {
+        let real = stage.open().await;
+        let mut dying = MockReminders::new();
+        let inner = Arc::clone(&real);
+        dying.expect_list_reminders().returning(move |query| at_once(inner.list_reminders(query)));
+        dying.expect_list_reminder_people().returning(move |channels| at_once(real.list_reminder_people(channels)));
+        dying.expect_advance_reminder().returning(|_, _, _| Err(LedgerError::Full));
+        assert!(stage.process(Some(dying)).await.run_due(&mut None).await.is_err());
+        assert_eq!(stage.delivered().await.len(), 2, "the one does not stop the other");
+    }
+    stage.look().await;
+    assert_eq!(stage.delivered().await.len(), 2);
+    stage.clock.set(at("2026-12-05T12:00:00+01:00"));
+    stage.look().await;
+    assert_eq!(stage.delivered().await.len(), 3, "the next day");
+}
+
+#[tokio::test]
+async fn missed_times_are_one_late_delivery() {
+    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
+    stage.create(reminder("7", text("tea"), "2026-12-04T12:30:00+01:00")).await;
+    let hourly =
+        NewReminder { cron: Some("0 * * * *".into()), ..reminder("8", text("look"), "2026-12-04T13:00:00+01:00") };
+    stage.create(hourly).await;
+    stage.clock.set(at("2026-12-06T08:20:00+01:00"));
+    stage.look().await;
+    let missed = |(_, task, _): &(String, SystemTask, String)| match task {
+        SystemTask::DeliverReminder { missed, .. } => missed.clone().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    };
+    let delivered: Vec<String> = stage.delivered().await.iter().map(missed).collect();
+    assert_eq!(delivered, ["Friday 2026-12-04 at 12:30 (Europe/Berlin)", "Friday 2026-12-04 at 13:00 (Europe/Berlin)"]);
+    stage.clock.set(at("2026-12-06T09:00:00+01:00"));
+    stage.look().await;
+    assert_eq!(missed(stage.delivered().await.last().unwrap()), "", "the next one is on time");
+}
+
+#[tokio::test]
+async fn recurring_reminder_follows_changes_of_the_clock() {
+    for (zone, now, expected) in [
+        // 02:30 is skipped on the 28th and due at the end of the gap.
+        ("Europe/Berlin", "2027-03-27T02:30:00+01:00", ["27 at 02:30", "28 at 03:00", "29 at 02:30"]),
+        // 02:30 comes twice on the 31st and is due the first time.
+        ("Europe/Berlin", "2026-10-24T02:30:00+02:00", ["24 at 02:30", "25 at 02:30", "26 at 02:30"]),
+        ("UTC", "2027-03-27T02:30:00Z", ["27 at 02:30", "28 at 02:30", "29 at 02:30"]),
+    ] {
+        let stage = Stage::new(now).await;
+        let timezone = Some(zone.to_owned());
+        let nightly = NewReminder { cron: Some("30 2 * * *".into()), timezone, ..reminder("7", prompt(), now) };
+        stage.create(nightly).await;
+        for _ in 0..4 * 50 {
+            stage.look().await;
+            stage.clock.advance(Duration::from_secs(15 * 60));
+        }
+        let due = stage.prompts_due().await;
+        assert_eq!(due.len(), 3, "{due:?}");
+        assert!(due.iter().zip(expected).all(|(due, expected)| due.contains(expected)), "{due:?}");
+    }
+}
+
+#[tokio::test]
+async fn reminders_end_with_access() {
+    let mut stage = Stage::new("2026-12-04T12:00:00+01:00").await;
+    stage.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
+    stage.create(reminder("8", text("coffee"), "2026-12-04T12:00:00+01:00")).await;
+    stage.create(reminder("8", text("later"), "2026-12-24T12:00:00+01:00")).await;
+    stage.allowed = vec!["7".into()];
+    stage.look().await;
+    let people: Vec<String> = stage.delivered().await.into_iter().map(|(person, ..)| person).collect();
+    assert_eq!(people, ["7"]);
+    stage.allowed.push("8".into());
+    stage.clock.set(at("2026-12-25T12:00:00+01:00"));
+    stage.look().await;
+    assert_eq!(stage.delivered().await.len(), 1, "they do not come back with it");
+}
+
+/// Runs to its end what a mock can't await.
+fn at_once<T>(running: impl Future<Output = T>) -> T {
+    block_in_place(|| Handle::current().block_on(running))
+}

@@ -1,0 +1,49 @@
+//! `schedule.cancel`: cancels a reminder of the person of the turn.
+
+use async_trait::async_trait;
+use satchel_domain::{ReminderId, ToolOutcome};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    arguments::{parse_arguments, tool_spec},
+    error,
+    reminder_services::{ReminderServices, visible_reminders},
+};
+
+pub(crate) struct ScheduleCancel(pub(crate) ReminderServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The number of the reminder, as schedule.list shows it.
+    reminder: u64,
+}
+
+#[async_trait]
+impl Tool for ScheduleCancel {
+    fn spec(&self) -> ToolSpec {
+        tool_spec::<Arguments>(
+            "schedule.cancel",
+            SafetyTier::SideEffecting,
+            "Cancels a reminder of the person, by its number.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { reminder } = parse_arguments(arguments)?;
+        let cancelled = self.0.port.cancel_reminder(ReminderId(reminder), &visible_reminders(context)).await;
+        let cancelled =
+            cancelled.map_err(|error| error::tool_error_with_cause("the reminder could not be cancelled", &error))?;
+        match cancelled {
+            Some(cancelled) => {
+                Ok(ToolOutcome::from_data(json!({ "cancelled": cancelled.id, "was": cancelled.content.text() })))
+            }
+            None => Err(error::tool_error(format!(
+                "the person has no reminder {reminder} here; schedule.list shows those that there are"
+            ))),
+        }
+    }
+}

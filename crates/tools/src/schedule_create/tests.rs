@@ -1,0 +1,242 @@
+//! The tools for reminders: what is stored, what the model reads, and what needs a confirmation.
+
+use std::sync::{Arc, Mutex};
+
+use satchel_domain::{ReminderId, Sender};
+use satchel_ports::{
+    ManualClock, MockReminders,
+    ledger::{PersonKey, ReminderScope},
+};
+
+use super::*;
+use crate::{
+    ToolRegistry,
+    fakes::{ToolHarness, attachment},
+    reminder_services::reminder_tools,
+};
+
+/// Friday noon in Berlin.
+const NOW: Timestamp = Timestamp(1_796_382_000_000);
+
+#[derive(Default)]
+struct Stage {
+    world: Option<ToolHarness>,
+    zone: Option<&'static str>,
+    is_full: bool,
+    group: bool,
+    scheduled: bool,
+    created: Arc<Mutex<Vec<NewReminder>>>,
+    scopes: Arc<Mutex<Vec<ReminderScope>>>,
+    stored: Vec<Reminder>,
+}
+
+impl Stage {
+    fn registry(&self, world: &ToolHarness) -> ToolRegistry {
+        let mut port = MockReminders::new();
+        let (zone, is_full) = (self.zone, self.is_full);
+        port.expect_load_timezone().returning(move |_| Ok(zone.map(str::to_owned)));
+        let created = Arc::clone(&self.created);
+        port.expect_create_reminder().returning(move |new, max| {
+            assert_eq!(max, 100);
+            created.lock().unwrap().push(new.clone());
+            let reminder = reminder(3, new.content.clone(), new.next_at.0);
+            Ok(if is_full {
+                CreateReminderOutcome::LimitReached
+            } else {
+                CreateReminderOutcome::Created(reminder.into())
+            })
+        });
+        let (stored, scopes) = (self.stored.clone(), Arc::clone(&self.scopes));
+        port.expect_list_reminders().returning(move |query| {
+            scopes.lock().unwrap().push(query.scope.clone());
+            Ok(stored.clone())
+        });
+        let (stored, scopes) = (self.stored.clone(), Arc::clone(&self.scopes));
+        port.expect_cancel_reminder().returning(move |id, scope| {
+            scopes.lock().unwrap().push(scope.clone());
+            Ok(stored.iter().find(|reminder| reminder.id == id).cloned())
+        });
+        let reminders = ReminderServices { port: Arc::new(port), default_zone: Zone::find("Europe/Berlin").unwrap() };
+        let mut registry = ToolRegistry::default();
+        for tool in reminder_tools(world.services(), reminders) {
+            registry.register(tool).expect("it has an entry in the table of path fields");
+        }
+        registry
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
+        let fresh = ToolHarness::new();
+        let world = self.world.as_ref().unwrap_or(&fresh);
+        let context = ToolContext {
+            clock: Arc::new(ManualClock::at(NOW)),
+            group: self.group,
+            scheduled: self.scheduled,
+            ..world.context()
+        };
+        let outcome = self.registry(world).get(tool).unwrap().call(arguments, &context).await;
+        outcome.map(|outcome| outcome.data.unwrap()).map_err(|error| error.0)
+    }
+
+    async fn error(&self, arguments: Value) -> String {
+        let error = self.call("schedule.create", arguments).await.unwrap_err();
+        assert!(self.created.lock().unwrap().is_empty() || self.is_full, "{error}");
+        error
+    }
+}
+
+fn reminder(id: u64, content: ReminderContent, next_at: i64) -> Reminder {
+    Reminder {
+        id: ReminderId(id),
+        conversation: "console:main".parse().unwrap(),
+        person: Sender::new("1", "Ada"),
+        group: false,
+        content,
+        next_at: Timestamp(next_at),
+        cron: None,
+        timezone: None,
+    }
+}
+
+fn message(text: &str) -> ReminderContent {
+    ReminderContent::Message { text: text.to_owned(), files: Vec::new() }
+}
+
+#[tokio::test]
+async fn time_is_answered_in_local_words() {
+    for (zone, arguments, due) in [
+        (None, json!({"at": "2026-12-05T09:00", "text": "tea"}), "Saturday 2026-12-05 at 09:00 (Europe/Berlin)"),
+        (None, json!({"at": "2026-12-05T09:00+09:00", "text": "tea"}), "Saturday 2026-12-05 at 01:00 (Europe/Berlin)"),
+        (
+            Some("Asia/Tokyo"),
+            json!({"at": "2026-12-05T09:00", "text": "tea"}),
+            "Saturday 2026-12-05 at 09:00 (Asia/Tokyo)",
+        ),
+        (
+            Some("Asia/Tokyo"),
+            json!({"at": "2026-12-05T09:00", "timezone": "UTC", "text": "tea"}),
+            "Saturday 2026-12-05 at 09:00 (UTC)",
+        ),
+        (
+            None,
+            json!({"cron": "0 9 * * mon", "text": "tea", "prompt": " "}),
+            "Monday 2026-12-07 at 09:00 (Europe/Berlin)",
+        ),
+    ] {
+        let stage = Stage { zone, group: true, ..Stage::default() };
+        let answer = stage.call("schedule.create", arguments.clone()).await.unwrap();
+        assert_eq!((&answer["reminder"], &answer["due"]), (&json!(3), &json!(due)), "{arguments}");
+        let created = stage.created.lock().unwrap().clone();
+        let [made] = created.as_slice() else { panic!("{created:?}") };
+        assert_eq!((&made.content, &made.person.id, made.group), (&message("tea"), &"1".to_owned(), true));
+        let repeats = arguments["cron"].as_str().map(str::to_owned);
+        assert_eq!((made.timezone.is_some(), &made.cron), (repeats.is_some(), &repeats), "its zone is kept with it");
+    }
+}
+
+#[tokio::test]
+async fn files_are_given_by_number_or_id() {
+    let world = ToolHarness::new();
+    world.add_record(attachment(12, "plan.pdf", "application/pdf", b"1"));
+    let id = attachment(12, "plan.pdf", "application/pdf", b"1").id;
+    let stage = Stage { world: Some(world), ..Stage::default() };
+    let arguments = json!({"at": "2026-12-11T09:00", "attachments": ["#12", id, "12"]});
+    stage.call("schedule.create", arguments).await.unwrap();
+    let expected = ReminderContent::Message { text: String::new(), files: vec![id] };
+    assert_eq!(stage.created.lock().unwrap()[0].content, expected);
+    stage.created.lock().unwrap().clear();
+    for unknown in ["#13", "ab", "018f0000-0000-7000-8000-000000000000"] {
+        let error = stage.error(json!({"at": "2026-12-11T09:00", "attachments": [unknown]})).await;
+        assert!(error.contains(&format!("`{unknown}` is no attachment of this conversation")), "{error}");
+    }
+    let many = vec!["#12"; 21];
+    assert!(stage.error(json!({"at": "2026-12-11T09:00", "attachments": many})).await.contains("21 files are given"));
+}
+
+#[tokio::test]
+async fn wrong_calls_say_what_is_wrong() {
+    let long = "й".repeat(4_001);
+    for (arguments, says) in [
+        (json!({"text": "x"}), "give either `at`, for what happens once, or `cron`"),
+        (json!({"at": "2026-12-05T09:00", "cron": "0 9 * * *", "text": "x"}), "give either `at`"),
+        (json!({"at": "tomorrow at 9", "text": "x"}), "`tomorrow at 9` is no date and time in ISO 8601"),
+        (json!({"at": "tomorrow at 9", "text": "x"}), "it is Friday 2026-12-04 at 12:00 (Europe/Berlin) now"),
+        (json!({"at": "2026-12-05", "text": "x"}), "`2026-12-05` is no date and time"),
+        (json!({"at": "2026-12-04T11:59", "text": "x"}), "argument `at`: that time has passed: it is Friday"),
+        (
+            json!({"at": "2027-03-28T02:30", "text": "x"}),
+            "argument `at`: there is no 2027-03-28 02:30 in Europe/Berlin",
+        ),
+        (json!({"at": "9999-12-31T23:59", "text": "x"}), "argument `at`: that is too far ahead"),
+        (json!({"cron": "0 0 9 * * *", "text": "x"}), "argument `cron`: it has five fields"),
+        (json!({"cron": "0 8 30 2 *", "text": "x"}), "argument `cron`: such a day never comes"),
+        (
+            json!({"cron": "0 9 * * *", "timezone": "Mars", "text": "x"}),
+            "argument `timezone`: there is no time zone `Mars`",
+        ),
+        (json!({"at": "2026-12-05T09:00"}), "nothing to deliver: give `text`, `attachments` or `prompt`"),
+        (json!({"at": "2026-12-05T09:00", "text": "x", "prompt": "y"}), "give either `prompt`"),
+        (json!({"at": "2026-12-05T09:00", "text": long}), "argument `text`: it has 4001 characters, and at most 4000"),
+        (json!({"when": "2026-12-05T09:00"}), "unknown field `when`"),
+    ] {
+        let error = Stage::default().error(arguments.clone()).await;
+        assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
+    }
+    let full = Stage { is_full: true, ..Stage::default() };
+    let error = full.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
+    assert!(error.contains("the person has 100, which is the most"), "{error}");
+}
+
+/// The attack: a document asks the model for a reminder that asks again and again, whatever the person does.
+#[tokio::test]
+async fn what_repeats_alone_needs_a_confirmation() {
+    let world = ToolHarness::new();
+    let tool = Stage::default().registry(&world).get("schedule.create").unwrap();
+    for (arguments, tier) in [
+        (json!({"at": "2026-12-05T09:00", "prompt": "x"}), SafetyTier::SideEffecting),
+        (json!({"cron": "0 9 * * *", "text": "x"}), SafetyTier::SideEffecting),
+        (json!({"cron": "0 * * * *", "text": "x"}), SafetyTier::SideEffecting),
+        (json!({"cron": "0 9 * * *", "prompt": "x"}), SafetyTier::Privileged),
+        (json!({"cron": "0,59 * * * *", "text": "x"}), SafetyTier::Privileged),
+        (json!({"cron": "0,30 9 * * mon", "text": "x"}), SafetyTier::Privileged),
+        (json!({"cron": "no cron", "text": "x"}), SafetyTier::SideEffecting),
+    ] {
+        assert_eq!(tool.tier(&arguments), tier, "{arguments}");
+    }
+    let scheduled = Stage { scheduled: true, ..Stage::default() };
+    let error = scheduled.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
+    assert!(error.contains("what a schedule or a reminder starts can't make reminders"), "{error}");
+}
+
+#[tokio::test]
+async fn only_the_persons_reminders_are_listed_and_cancelled() {
+    let daily = Reminder {
+        cron: Some("0 9 * * *".into()),
+        timezone: Some("Asia/Tokyo".into()),
+        ..reminder(4, ReminderContent::Prompt("news".into()), NOW.0)
+    };
+    for group in [false, true] {
+        let stage =
+            Stage { group, stored: vec![reminder(3, message("tea"), NOW.0), daily.clone()], ..Stage::default() };
+        let listed = stage.call("schedule.list", json!({})).await.unwrap();
+        let (due, here) = ("Friday 2026-12-04 at 12:00 (Europe/Berlin)", "console:main");
+        let tokyo = "Friday 2026-12-04 at 20:00 (Asia/Tokyo)";
+        let expected = json!({ "now": due, "reminders": [
+            { "reminder": 3, "due": due, "conversation": here, "text": "tea" },
+            { "reminder": 4, "due": tokyo, "conversation": here, "prompt": "news", "cron": "0 9 * * *" },
+        ] });
+        assert_eq!(listed, expected);
+        let cancelled = stage.call("schedule.cancel", json!({"reminder": 3})).await.unwrap();
+        assert_eq!(cancelled, json!({"cancelled": 3, "was": "tea"}));
+        let unknown = stage.call("schedule.cancel", json!({"reminder": 9})).await.unwrap_err();
+        assert!(unknown.contains("the person has no reminder 9 here"), "{unknown}");
+        let person: PersonKey = "console:1".parse().unwrap();
+        let conversation = group.then(|| "console:main".parse().unwrap());
+        let own = ReminderScope { person: Some(person), channels: None, conversation };
+        assert_eq!(*stage.scopes.lock().unwrap(), vec![own; 3]);
+    }
+}
+
+#[test]
+fn reminder_tool_specs_match_snapshot() {
+    insta::assert_json_snapshot!("specs", Stage::default().registry(&ToolHarness::new()).specs());
+}

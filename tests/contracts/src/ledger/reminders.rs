@@ -1,0 +1,202 @@
+//! Promises about reminders: once for each key, within their limits, cancelled by whom they concern, gone with their
+//! conversation.
+
+use satchel_domain::{AttachmentId, InboundMessage, ReminderContent, ReminderId, Sender, Timestamp};
+use satchel_ports::ledger::{
+    ClaimMode, CreateReminderOutcome, ForgetConversationOutcome, Ledger, LedgerError, NewReminder, PersonKey, Reminder,
+    ReminderQuery, ReminderScope, RenameOutcome,
+};
+use uuid::Uuid;
+
+use super::{LedgerFixture, completed_turn, conversation, message, receive};
+
+const MAX: u32 = 3;
+
+fn text_reminder(key: &str, text: &str, next_at: i64) -> NewReminder {
+    NewReminder {
+        key: key.to_owned(),
+        conversation: conversation("console:main"),
+        person: Sender::new("7", "Ada"),
+        group: false,
+        content: ReminderContent::Message { text: text.to_owned(), files: Vec::new() },
+        next_at: Timestamp(next_at),
+        cron: None,
+        timezone: None,
+    }
+}
+
+async fn create(ledger: &Ledger, reminder: &NewReminder) -> Option<Reminder> {
+    match ledger.reminders.create_reminder(reminder, MAX).await.unwrap() {
+        CreateReminderOutcome::Created(reminder) => Some(*reminder),
+        CreateReminderOutcome::LimitReached => None,
+    }
+}
+
+async fn listed(ledger: &Ledger, scope: ReminderScope) -> Vec<String> {
+    let query = ReminderQuery { scope, limit: 100 };
+    let reminders = ledger.reminders.list_reminders(&query).await.unwrap();
+    reminders.into_iter().map(|reminder| reminder.content.text().to_owned()).collect()
+}
+
+async fn all(ledger: &Ledger) -> Vec<String> {
+    listed(ledger, ReminderScope::default()).await
+}
+
+fn ada() -> PersonKey {
+    "console:7".parse().unwrap()
+}
+
+/// Catches: a turn that runs again after a crash and makes a second reminder, also when the first has ended; and a field
+/// that is lost at a restart.
+pub async fn reminder_is_stored_once_for_its_key(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let nowhere = ledger.reminders.create_reminder(&text_reminder("k", "tea", 50), MAX).await;
+    assert!(matches!(nowhere, Err(LedgerError::Unknown { .. })), "{nowhere:?}");
+    receive(&ledger, &message("1", "/remind")).await;
+    let wanted = NewReminder {
+        group: true,
+        content: ReminderContent::Message { text: "tea".into(), files: vec![AttachmentId(Uuid::from_u128(9))] },
+        cron: Some("0 9 * * *".into()),
+        timezone: Some("Europe/Berlin".into()),
+        ..text_reminder("k", "tea", 50)
+    };
+    let first = create(&ledger, &wanted).await.unwrap();
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let again = create(&ledger, &text_reminder("k", "coffee", 60)).await.unwrap();
+    assert_eq!(first, again);
+    let NewReminder { conversation, person, group, content, next_at, cron, timezone, .. } = wanted;
+    assert_eq!(first, Reminder { id: first.id, conversation, person, group, content, next_at, cron, timezone });
+    ledger.reminders.cancel_reminder(first.id, &ReminderScope::default()).await.unwrap().unwrap();
+    assert_eq!(create(&ledger, &text_reminder("k", "coffee", 60)).await.unwrap().id, first.id);
+    assert_eq!(all(&ledger).await, [] as [&str; 0]);
+    let other = create(&ledger, &text_reminder("other", "coffee", 60)).await.unwrap();
+    assert!(other.id > first.id, "a number is not used again");
+}
+
+/// Catches: one person who fills the database, or who takes up the room of another; and a key whose repeat is refused.
+pub async fn person_has_limited_reminders(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    receive(&ledger, &message("1", "/remind")).await;
+    let mut ids = Vec::new();
+    for number in 0..MAX {
+        ids.push(create(&ledger, &text_reminder(&number.to_string(), "x", 50)).await.unwrap().id);
+    }
+    assert_eq!(create(&ledger, &text_reminder("more", "x", 50)).await, None);
+    assert_eq!(create(&ledger, &text_reminder("0", "x", 50)).await.map(|repeated| repeated.id), Some(ids[0]));
+    let other = NewReminder { person: Sender::new("8", "Eve"), ..text_reminder("eve", "x", 50) };
+    assert!(create(&ledger, &other).await.is_some());
+    ledger.reminders.cancel_reminder(ids[1], &ReminderScope::default()).await.unwrap().unwrap();
+    assert!(create(&ledger, &text_reminder("more", "x", 50)).await.is_some(), "there is room again");
+}
+
+/// Catches: a time that is run twice or skipped because two processes, or one that was killed, advance a reminder.
+pub async fn reminder_advances_from_its_time_only(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    receive(&ledger, &message("1", "/remind")).await;
+    let id = create(&ledger, &text_reminder("daily", "daily", 50)).await.unwrap().id;
+    create(&ledger, &text_reminder("early", "early", 40)).await.unwrap();
+    assert_eq!(all(&ledger).await, ["early", "daily"]);
+    let advance = async |due: i64, next: Option<i64>| {
+        ledger.reminders.advance_reminder(id, Timestamp(due), next.map(Timestamp)).await.unwrap();
+        let query = ReminderQuery { limit: 100, ..ReminderQuery::default() };
+        let reminders = ledger.reminders.list_reminders(&query).await.unwrap();
+        reminders.into_iter().find(|reminder| reminder.id == id).map(|reminder| reminder.next_at.0)
+    };
+    assert_eq!(advance(50, Some(30)).await, Some(30));
+    assert_eq!(all(&ledger).await, ["daily", "early"], "the next due first");
+    assert_eq!(advance(50, Some(80)).await, Some(30), "it is not due then any more");
+    assert_eq!(advance(50, None).await, Some(30));
+    assert_eq!(advance(30, None).await, None);
+    assert_eq!(advance(30, Some(90)).await, None, "it has ended");
+    let first = ReminderQuery { limit: 1, ..ReminderQuery::default() };
+    assert_eq!(ledger.reminders.list_reminders(&first).await.unwrap().len(), 1);
+}
+
+/// Catches: a person who sees or cancels what belongs to somebody else, and a scope that is too narrow for an owner.
+pub async fn reminders_are_listed_and_cancelled_in_scope(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    receive(&ledger, &message("1", "/remind")).await;
+    let elsewhere = InboundMessage { conversation: conversation("web:b"), ..message("2", "/remind") };
+    ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap();
+    let mine = create(&ledger, &text_reminder("a", "mine", 10)).await.unwrap();
+    let eve = Sender::new("8", "Eve");
+    let theirs = NewReminder { person: eve.clone(), ..text_reminder("b", "theirs", 20) };
+    let theirs = create(&ledger, &theirs).await.unwrap();
+    let of_web = NewReminder { conversation: conversation("web:b"), ..text_reminder("c", "web", 30) };
+    let of_web = create(&ledger, &of_web).await.unwrap();
+    let by_person = ReminderScope { person: Some(ada()), ..ReminderScope::default() };
+    let by_channel = ReminderScope {
+        channels: Some(vec![conversation("console:main").channel().clone()]),
+        ..ReminderScope::default()
+    };
+    let by_conversation = ReminderScope { conversation: Some(conversation("web:b")), ..ReminderScope::default() };
+    assert_eq!(listed(&ledger, by_person.clone()).await, ["mine"], "the same id on another channel is another person");
+    assert_eq!(listed(&ledger, by_channel.clone()).await, ["mine", "theirs"]);
+    assert_eq!(listed(&ledger, by_conversation.clone()).await, ["web"]);
+    assert_eq!(all(&ledger).await, ["mine", "theirs", "web"]);
+    let cancel =
+        async |id: ReminderId, scope: &ReminderScope| ledger.reminders.cancel_reminder(id, scope).await.unwrap();
+    assert_eq!(cancel(theirs.id, &by_person).await, None);
+    assert_eq!(cancel(of_web.id, &by_channel).await, None);
+    assert_eq!(cancel(ReminderId(u64::MAX), &by_channel).await, None);
+    assert_eq!(cancel(theirs.id, &by_channel).await, Some(theirs.clone()));
+    assert_eq!(cancel(theirs.id, &by_channel).await, None, "it has ended");
+    assert_eq!(cancel(mine.id, &by_person).await, Some(mine));
+    assert_eq!(all(&ledger).await, ["web"]);
+}
+
+/// Catches: a person without access whose reminders go on, and one with access who loses them with another's.
+pub async fn people_with_reminders_are_listed_and_ended(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    receive(&ledger, &message("1", "/remind")).await;
+    create(&ledger, &text_reminder("a", "one", 10)).await.unwrap();
+    let renamed = NewReminder { person: Sender::new("7", "Ada L."), ..text_reminder("b", "two", 20) };
+    create(&ledger, &renamed).await.unwrap();
+    create(&ledger, &NewReminder { person: Sender::new("8", "Eve"), ..text_reminder("c", "three", 30) }).await.unwrap();
+    let channels = [conversation("console:main").channel().clone()];
+    let people = async || {
+        let people = ledger.reminders.list_reminder_people(&channels).await.unwrap();
+        people.into_iter().map(|person| format!("{} {}", person.channel, person.person.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(people().await, ["console Ada L.", "console Eve"]);
+    let web = [conversation("web:b").channel().clone()];
+    assert_eq!(ledger.reminders.list_reminder_people(&web).await.unwrap(), []);
+    assert_eq!(ledger.reminders.end_reminders(&ada()).await.unwrap(), 2);
+    assert_eq!(ledger.reminders.end_reminders(&ada()).await.unwrap(), 0);
+    assert_eq!((people().await, all(&ledger).await), (vec!["console Eve".to_owned()], vec!["three".to_owned()]));
+}
+
+/// Catches: a reminder that outlives its conversation, or that stays behind under the old name.
+pub async fn reminders_follow_their_conversation(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "/remind")).await;
+    create(&ledger, &text_reminder("a", "tea", 10)).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let (from, to) = (conversation("console:main"), conversation("console:renamed"));
+    assert_eq!(ledger.inbox.rename_conversation(&from, &to).await.unwrap(), RenameOutcome::Renamed);
+    let of = |conversation| ReminderScope { conversation: Some(conversation), ..ReminderScope::default() };
+    assert_eq!(
+        (listed(&ledger, of(from)).await, listed(&ledger, of(to.clone())).await),
+        (vec![], vec!["tea".to_owned()])
+    );
+    let forgotten = ledger.conversations.forget_conversation(&to).await.unwrap();
+    assert!(matches!(forgotten, ForgetConversationOutcome::Forgotten(_)), "{forgotten:?}");
+    assert_eq!(all(&ledger).await, [] as [&str; 0]);
+    assert_eq!(ledger.reminders.end_reminders(&ada()).await.unwrap(), 0, "nothing is left of it");
+}
+
+/// Catches: a zone that holds for everybody, or that can't be taken back.
+pub async fn timezone_is_kept_for_each_person(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let eve: PersonKey = "console:8".parse().unwrap();
+    let zone = async |ledger: &Ledger, person: &PersonKey| ledger.reminders.load_timezone(person).await.unwrap();
+    for name in ["Europe/Berlin", "Asia/Tokyo"] {
+        ledger.reminders.save_timezone(&ada(), Some(name.to_owned())).await.unwrap();
+    }
+    drop(ledger);
+    let ledger = fixture.open().await;
+    assert_eq!((zone(&ledger, &ada()).await.as_deref(), zone(&ledger, &eve).await), (Some("Asia/Tokyo"), None));
+    ledger.reminders.save_timezone(&ada(), None).await.unwrap();
+    assert_eq!(zone(&ledger, &ada()).await, None);
+}
