@@ -6,6 +6,7 @@ mod calls;
 mod checkpoints;
 mod complete;
 mod conversation_settings;
+mod copy;
 mod database;
 mod drafts;
 mod error;
@@ -47,14 +48,15 @@ use std::sync::Arc;
 use satchel_ports::ledger::LedgerError;
 use tokio::sync::Semaphore;
 
-use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 pub use crate::{
+    copy::{DatabaseCopy, copy_database},
     inspect::{Inspection, inspect},
-    open::OpenError,
+    open::{DATABASE, OpenError},
     process::Settings,
     running::{has_database, is_own_entry, open_data_dirs},
     usage::{IsOwner, QuotaRules},
 };
+use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 
 /// The ledger of one process on a data directory.
 ///

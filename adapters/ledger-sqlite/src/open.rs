@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The name of the database in its directory.
-pub(crate) const DATABASE: &str = "satchel.db";
+pub const DATABASE: &str = "satchel.db";
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -52,6 +52,15 @@ pub enum OpenError {
         /// The version in the database.
         found: i64,
         /// The newest version that this program knows.
+        known: i64,
+    },
+    /// A copy is wanted of a database that has not been brought up to date.
+    #[error("`{path}` has schema version {found}, this version of Satchel needs {known}; start `satchel run` once")]
+    OtherVersion {
+        path: PathBuf,
+        /// The version in the database.
+        found: i64,
+        /// The version that this program knows.
         known: i64,
     },
     /// The place can be read and not written.

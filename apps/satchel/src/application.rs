@@ -15,8 +15,9 @@ use clap::Parser;
 use crate::{
     adapters,
     cli::{
-        AttachmentsCommand, AuditOptions, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction,
-        PlanOptions, ResolveOptions, RunOptions, ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
+        AttachmentsCommand, AuditOptions, BackupCommand, Cli, CliCommand, ConfigCommand, ExistingBackupCommand,
+        GlobalOptions, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RunOptions, ScriptCommand,
+        StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{self, audit::AuditFilter, not_built, resolve::ResolveServices, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
@@ -94,6 +95,14 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         }
         CliCommand::Outbox(subcommand) => {
             run_in_runtime(run_outbox_command(subcommand, &load_existing_data(&command)?))
+        }
+        CliCommand::Backup(BackupCommand::Create(options)) => {
+            let ExistingData { config, .. } = load_existing_data(&command)?;
+            run_in_runtime(commands::backup::create(options, &config, cwd, &mut std::io::stdout()))
+        }
+        CliCommand::Backup(BackupCommand::Existing(subcommand)) => {
+            load_ready_config(&command)?;
+            run_in_runtime(run_backup_command(subcommand, cwd))
         }
         CliCommand::Audit(options) => run_in_runtime(run_audit_command(options, &load_existing_data(&command)?)),
         CliCommand::Config(ConfigCommand::Schema) => commands::config::print_schema(&mut std::io::stdout().lock()),
@@ -223,6 +232,15 @@ async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> any
         OutboxCommand::Show { part, json } => commands::outbox::show(&*ledger.archive, *part, *json, out).await,
         OutboxCommand::Resend { part } => commands::outbox::resend(ledger, &*stores.ids, *part, out).await,
         OutboxCommand::Discard { part } => commands::outbox::discard(&*ledger.outbox, *part, out).await,
+    }
+}
+
+async fn run_backup_command(command: &ExistingBackupCommand, cwd: &Path) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout();
+    match command {
+        ExistingBackupCommand::List { directory, json } => commands::backup::list(&cwd.join(directory), *json, out),
+        ExistingBackupCommand::Verify { directory } => commands::backup::verify(cwd.join(directory), out).await,
+        ExistingBackupCommand::Restore(options) => commands::backup::restore(options, cwd, out).await,
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod attachments;
 pub mod audit;
+pub mod backup;
 pub mod chat;
 pub mod config;
 pub mod doctor;

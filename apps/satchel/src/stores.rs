@@ -55,11 +55,7 @@ pub struct Stores {
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
     let database_dir = database_dir(config)?;
-    let blobs_dir = match &config.storage.blobs_url {
-        None => data_dir.join(BLOBS_DIR),
-        Some(BlobBackend::Directory(directory)) => directory.clone(),
-        Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
-    };
+    let blobs_dir = blobs_dir(config)?;
     create_private_dir(data_dir)
         .await
         .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
@@ -135,6 +131,18 @@ pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
         None => Ok(config.storage.data_dir()),
         Some(DatabaseBackend::Sqlite { directory }) => Ok(directory),
         Some(DatabaseBackend::Postgres(_)) => anyhow::bail!("PostgreSQL is not built yet"),
+    }
+}
+
+/// The directory of the bytes of files.
+///
+/// # Errors
+/// When they are in no directory.
+pub fn blobs_dir(config: &Config) -> anyhow::Result<PathBuf> {
+    match &config.storage.blobs_url {
+        None => Ok(config.storage.data_dir().join(BLOBS_DIR)),
+        Some(BlobBackend::Directory(directory)) => Ok(directory.clone()),
+        Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
     }
 }
 
