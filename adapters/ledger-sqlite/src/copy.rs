@@ -70,13 +70,14 @@ fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
     }
 }
 
-/// The blobs that files, prepared voices and messages that wait name.
+/// The blobs that files, prepared voices and messages that wait or are held back name.
 fn list_blobs(source: &Connection) -> Result<Vec<Sha256>> {
     let rows: Vec<([u8; 32],)> = source.all(
         "SELECT sha256 FROM attachments WHERE forgotten_at IS NULL \
          UNION SELECT voice_sha256 FROM parts WHERE voice_sha256 IS NOT NULL \
          UNION SELECT file.sha256 FROM inbox_files AS file JOIN inbox ON inbox.sequence = file.message \
-             WHERE file.sha256 IS NOT NULL AND file.state = 'waiting' AND inbox.consumed_by IS NULL",
+             WHERE file.sha256 IS NOT NULL AND file.state = 'waiting' AND (inbox.consumed_by IS NULL \
+                 OR EXISTS (SELECT 1 FROM held_turns WHERE held_turns.turn = inbox.turn))",
         [],
     )?;
     Ok(rows.into_iter().map(|(digest,)| Sha256(digest)).collect())

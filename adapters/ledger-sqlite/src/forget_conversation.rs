@@ -14,7 +14,8 @@ use crate::{
 };
 
 /// What is removed, in an order in which no row refers to one that is gone.
-const REMOVALS: [&str; 6] = [
+const REMOVALS: [&str; 7] = [
+    "DELETE FROM held_turns WHERE turn IN (SELECT id FROM turns WHERE lane = ?1)",
     "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = ?1)",
     "DELETE FROM parts WHERE lane = ?1",
     "DELETE FROM history WHERE lane = ?1",

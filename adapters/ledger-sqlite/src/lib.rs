@@ -32,6 +32,7 @@ mod receive;
 mod recorded_messages;
 mod records;
 mod rename;
+mod restored;
 mod rows;
 mod running;
 mod schema;
@@ -53,6 +54,7 @@ pub use crate::{
     inspect::{Inspection, inspect},
     open::{DATABASE, OpenError},
     process::Settings,
+    restored::{HeldBack, HeldChoice, ReleaseRequest, RestoredCopy, find_restored_copy},
     running::{has_database, is_own_entry, open_data_dirs},
     usage::{IsOwner, QuotaRules},
 };

@@ -20,6 +20,7 @@ use crate::{
     owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
+    restored,
     schema::{self, SchemaError},
     writer::Writer,
 };
@@ -143,7 +144,8 @@ fn open(
         let pages = i64::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i64::MAX);
         connection.pragma_update(None, "max_page_count", pages).map_err(failed)?;
     }
-    let process = Arc::new(Process { holder, owners, settings, clock, ids });
+    let held_before = restored::find(&connection).map_err(failed)?.and_then(|copy| copy.released_at);
+    let process = Arc::new(Process { holder, owners, settings, clock, ids, held_before });
     let writer = Writer::start(Database::new(connection, Arc::clone(&process)));
     Ok(SqliteLedger {
         writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,

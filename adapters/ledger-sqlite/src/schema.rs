@@ -33,6 +33,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../migrations/sqlite/0014_lanes_by_number.sql")),
     M::up(include_str!("../migrations/sqlite/0015_conversation_settings.sql")),
     M::up(include_str!("../migrations/sqlite/0016_conversations.sql")),
+    M::up(include_str!("../migrations/sqlite/0018_restored_copies.sql")),
 ];
 
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);

@@ -16,8 +16,8 @@ use crate::{
     adapters,
     cli::{
         AttachmentsCommand, AuditOptions, BackupCommand, Cli, CliCommand, ConfigCommand, ExistingBackupCommand,
-        GlobalOptions, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RunOptions, ScriptCommand,
-        StoredFilesCommand, TaskCommand, WebCommand,
+        GlobalOptions, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RestoredCopyCommand, RunOptions,
+        ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{self, audit::AuditFilter, not_built, resolve::ResolveServices, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
@@ -67,6 +67,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Run(RunOptions { open, wait_for_worker }) => {
             let config = load_ready_config(&command)?;
             commands::run::check_channels(&config)?;
+            commands::restored_copy::check_released(&config)?;
             serve_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, None).await?;
@@ -78,6 +79,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Chat(options) => {
             let message = commands::stdin::read_message(options)?;
             let config = load_ready_config(&command)?;
+            commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
@@ -104,6 +106,9 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
             load_ready_config(&command)?;
             run_in_runtime(run_backup_command(subcommand, cwd))
         }
+        CliCommand::Backup(BackupCommand::RestoredCopy(subcommand)) => {
+            run_in_runtime(run_restored_copy_command(subcommand, &load_existing_data(&command)?))
+        }
         CliCommand::Audit(options) => run_in_runtime(run_audit_command(options, &load_existing_data(&command)?)),
         CliCommand::Config(ConfigCommand::Schema) => commands::config::print_schema(&mut std::io::stdout().lock()),
         CliCommand::Config(subcommand) => run_config_command(subcommand, load_config(&cli.global, environment, cwd)?),
@@ -120,6 +125,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Script(ScriptCommand::Run(options)) => {
             let script = commands::script::read(&options.file, cwd)?;
             let config = load_ready_config(&command)?;
+            commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
@@ -133,6 +139,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Task(TaskCommand::Run(options)) => {
             let config = load_ready_config(&command)?;
             commands::task::check(options, &config)?;
+            commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
@@ -241,6 +248,14 @@ async fn run_backup_command(command: &ExistingBackupCommand, cwd: &Path) -> anyh
         ExistingBackupCommand::List { directory, json } => commands::backup::list(&cwd.join(directory), *json, out),
         ExistingBackupCommand::Verify { directory } => commands::backup::verify(cwd.join(directory), out).await,
         ExistingBackupCommand::Restore(options) => commands::backup::restore(options, cwd, out).await,
+    }
+}
+
+async fn run_restored_copy_command(command: &RestoredCopyCommand, data: &ExistingData) -> anyhow::Result<()> {
+    let (config, out) = (&data.config, &mut std::io::stdout().lock());
+    match command {
+        RestoredCopyCommand::Held { json } => commands::restored_copy::list(config, *json, out).await,
+        RestoredCopyCommand::Release(options) => commands::restored_copy::release(options, config, out).await,
     }
 }
 

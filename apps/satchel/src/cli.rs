@@ -8,7 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use satchel_domain::{AttachmentId, ChannelName, ConversationId, PairingCode, PartId};
 use secrecy::SecretString;
 
-pub use self::backup::{BackupCommand, BackupCreateOptions, BackupRestoreOptions, ExistingBackupCommand};
+pub use self::backup::{
+    BackupCommand, BackupCreateOptions, BackupRestoreOptions, ExistingBackupCommand, MissedChoice, ReceivedChoice,
+    ReleaseOptions, RestoredCopyCommand, UnsettledChoice,
+};
 use crate::config::leaf::amount::ConfigDuration;
 
 /// A self-hosted assistant that loses no file.

@@ -82,6 +82,16 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
 }
 
+/// Opens the ledger of a data directory alone, to look after it while nothing runs in it.
+///
+/// # Errors
+/// When the directory or the database can't be used.
+pub async fn open_ledger(directory: &Path) -> anyhow::Result<Arc<SqliteLedger>> {
+    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    let ledger = SqliteLedger::open(directory, Settings::default(), clock, ids).await;
+    Ok(Arc::new(ledger.context("failed to open the ledger")?))
+}
+
 /// The text of documents that were read lately.
 #[must_use]
 pub fn text_cache(config: &Config) -> TextCache {

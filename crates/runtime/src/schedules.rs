@@ -4,13 +4,17 @@
 //! time, so that it happens once, despite crashes and other processes with the same schedule.
 
 pub mod cron;
+mod missed;
 mod progress;
 mod scheduler;
 
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 
 use self::cron::{CronSchedule, MissedPolicy};
-pub use self::scheduler::Scheduler;
+pub use self::{
+    missed::{MissedRun, list_missed, skip_missed},
+    scheduler::Scheduler,
+};
 
 /// The sender of Satchel's own messages.
 const SYSTEM_SENDER: &str = "satchel";

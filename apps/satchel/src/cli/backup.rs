@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use satchel_files::backup::BackupId;
 
 /// The subcommands of `backup`.
@@ -17,6 +17,8 @@ pub enum BackupCommand {
     Create(BackupCreateOptions),
     #[command(flatten)]
     Existing(ExistingBackupCommand),
+    #[command(flatten)]
+    RestoredCopy(RestoredCopyCommand),
 }
 
 /// The subcommands of `backup` for backups that exist.
@@ -38,11 +40,68 @@ pub enum ExistingBackupCommand {
         directory: PathBuf,
     },
     /// Restore a backup into a new data directory
-    #[command(
-        after_help = "Example:\n  satchel backup restore /mnt/backup/satchel --to /var/lib/satchel\n\nStop the Satchel that \
-                      the backup was made of before you start the restored copy."
-    )]
+    #[command(after_help = "The copy does not start before `satchel backup release` has decided about what it holds \
+                      back.\n\nExample:\n  satchel backup restore /mnt/backup/satchel --to /var/lib/satchel")]
     Restore(BackupRestoreOptions),
+}
+
+/// The subcommands of `backup` for a restored copy.
+#[derive(Debug, Subcommand)]
+pub enum RestoredCopyCommand {
+    /// List what this restored copy holds back: what was not sent and not answered, what came in since, what fell due
+    Held {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Decide what becomes of what this restored copy holds back; before, it does not start
+    #[command(
+        after_help = "The Satchel that the backup was made of may have sent, answered and run all of it. Each kind that is \
+                      held back needs its option.\n\nExamples:\n  satchel backup release --unsettled drop --missed \
+                      skip\n  satchel backup release --received answer"
+    )]
+    Release(ReleaseOptions),
+}
+
+/// The arguments of `backup release`.
+#[derive(Debug, Args)]
+pub struct ReleaseOptions {
+    /// Replies that were not sent and messages that were not answered when the backup was made
+    #[arg(long, value_enum, value_name = "CHOICE")]
+    pub unsettled: Option<UnsettledChoice>,
+    /// Messages that people sent before this copy was released, and that came in since
+    #[arg(long, value_enum, value_name = "CHOICE")]
+    pub received: Option<ReceivedChoice>,
+    /// Runs of schedules that fell due since the backup
+    #[arg(long, value_enum, value_name = "CHOICE")]
+    pub missed: Option<MissedChoice>,
+}
+
+/// What becomes of what was unsettled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UnsettledChoice {
+    /// Send the replies and answer the messages: people may get them twice.
+    Send,
+    /// Do nothing.
+    Drop,
+}
+
+/// What becomes of messages that came in since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReceivedChoice {
+    /// Answer them: people may be answered twice.
+    Answer,
+    /// Do nothing.
+    Drop,
+}
+
+/// What becomes of schedules that fell due since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MissedChoice {
+    /// Run them as after any other pause: each schedule's setting `missed` decides.
+    Run,
+    /// Continue with the next due time.
+    Skip,
 }
 
 /// The arguments of `backup create`.

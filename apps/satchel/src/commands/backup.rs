@@ -17,6 +17,7 @@ use crate::{
     backups::{BackupSource, RESTORE_LAYOUT},
     cli::{BackupCreateOptions, BackupRestoreOptions},
     config::Config,
+    stores,
 };
 
 /// How often a terminal shows how far a backup is.
@@ -169,19 +170,29 @@ pub async fn restore(options: &BackupRestoreOptions, cwd: &Path, out: &mut dyn W
     let (directory, target) = (cwd.join(&options.directory), cwd.join(&options.to));
     let wanted = options.backup.clone();
     let data_dir = target.clone();
-    let (id, manifest): (_, BackupManifest) = run_with_progress("restored", move |written| {
+    let (id, manifest, restored): (_, BackupManifest, _) = run_with_progress("restored", move |written| {
         let repository = BackupRepository::open(&directory)?;
         let (id, manifest) = match wanted {
             Some(id) => (id.clone(), repository.manifest(&id)?),
             None => repository.newest()?,
         };
-        repository.restore((&id, &manifest), &data_dir, RESTORE_LAYOUT, written)?.publish()?;
-        Ok((id, manifest))
+        let restored = repository.restore((&id, &manifest), &data_dir, RESTORE_LAYOUT, written)?;
+        Ok((id, manifest, restored))
     })
     .await?;
+    // Before it has its name: no copy ever runs that does not hold back what was unsettled.
+    let ledger = stores::open_ledger(restored.path()).await?;
+    ledger.hold_back(manifest.taken_at, manifest.data_dir.clone()).await?;
+    drop(ledger);
+    restored.publish()?;
     let (files, bytes) = (manifest.file_count(), format_bytes(manifest.bytes()));
     let taken_at = format_timestamp(manifest.taken_at);
     writeln!(out, "restored {id} of {taken_at} to {}: {files} files, {bytes}", target.display())?;
+    let data = super::one_line(&target.to_string_lossy(), 200);
+    writeln!(
+        out,
+        "it starts once you have decided about what it holds back: see `satchel backup held --set storage.data_dir={data}`"
+    )?;
     if !manifest.missing.is_empty() {
         print_error(&format!("warning: files that the backup does not contain: {}", manifest.missing.len()));
     }

@@ -129,6 +129,31 @@ async fn backup_of_running_process_has_all_that_was_answered() {
     }
     assert_eq!(list_backups(&home, &directory).len(), 3);
     assert_verified(&home, &directory);
+    let copy = format!("storage.data_dir={}", path_text(&home.root().join("restored-2")));
+    let beside = run_backup(&home, &["release", "--unsettled", "drop", "--set", &copy]);
+    assert!(beside.exit_code() == Some(1) && beside.stderr.contains("is running with the data in"), "{beside:#?}");
+}
+
+#[test]
+fn restored_copy_starts_once_its_owner_has_decided() {
+    let home = TestHome::new();
+    assert_eq!(home.run_once("hello", &[]).exit_code(), Some(0));
+    back_up(&home, Path::new("../backups"));
+    let restored = run_backup(&home, &["restore", "../backups", "--to", "../restored"]);
+    assert!(restored.stdout.contains("satchel backup held --set storage.data_dir="), "{restored:#?}");
+    let copy = format!("storage.data_dir={}", path_text(&home.root().join("restored")));
+    for command in [&["run"][..], &["chat", "--once", "hello"]] {
+        let refused = home.run(&[command, &["--set", &copy]].concat());
+        assert!(refused.exit_code() == Some(1) && refused.stderr.contains("waits for your decision"), "{refused:#?}");
+    }
+    let held = run_backup(&home, &["held", "--set", &copy]);
+    assert!(held.stdout.starts_with("restored from a backup of ") && held.stdout.contains("fell due"), "{held:#?}");
+    let released = run_backup(&home, &["release", "--set", &copy]);
+    assert_eq!(released.exit_code(), Some(0), "{released:#?}");
+    let reply = home.run(&["chat", "--once", "hello", "--set", &copy]);
+    assert_eq!(reply.exit_code(), Some(0), "{reply:#?}");
+    let original = run_backup(&home, &["held"]);
+    assert!(original.stdout.contains("was not restored from a backup"), "{original:#?}");
 }
 
 #[test]
