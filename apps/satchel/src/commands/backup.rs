@@ -12,7 +12,7 @@ use satchel_domain::size::format_bytes;
 use satchel_files::backup::{BackupManifest, BackupProgress, BackupReport, BackupRepository, PruneReport};
 use serde::Serialize;
 
-use super::{format_timestamp, print_error, write_json, write_table};
+use super::{UsageError, format_timestamp, print_error, write_json, write_table};
 use crate::{
     backups::{BackupSource, RESTORE_LAYOUT},
     cli::{BackupCreateOptions, BackupRestoreOptions},
@@ -36,6 +36,9 @@ pub async fn create(
     cwd: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    if options.target == Path::new("-") {
+        return Err(UsageError("a backup to standard output is not built yet; name a directory".to_owned()).into());
+    }
     let target = cwd.join(&options.target);
     let source = BackupSource::new(config, options.with_secrets)?;
     source.check_target(&target)?;

@@ -134,6 +134,31 @@ async fn backup_of_running_process_has_all_that_was_answered() {
     assert!(beside.exit_code() == Some(1) && beside.stderr.contains("is running with the data in"), "{beside:#?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_process_makes_backups_and_removes_old_ones() {
+    let home = TestHome::new();
+    let directory = home.root().join("backups");
+    home.write_file(
+        "satchel.yaml",
+        format!(
+            "model: offline\nweb: {{ listen: '127.0.0.1:0' }}\nbackup: {{ to: '{}', every: 300ms, keep: 2 }}\n",
+            path_text(&directory)
+        ),
+    );
+    let missing = home.run(&["doctor"]);
+    assert!(missing.stdout.contains("no backup can be made in"), "{missing:#?}");
+    fs::create_dir(&directory).expect("it is new");
+    let mut serve = home.satchel_command(&["run"]);
+    let _server = KilledAtEnd(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts"));
+    let manifests = || -> BTreeSet<String> {
+        let entries = fs::read_dir(directory.join("manifests")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    wait_until("two backups", || manifests().len() == 2).await;
+    let first = manifests();
+    wait_until("later ones in their place", || manifests().len() == 2 && manifests().is_disjoint(&first)).await;
+}
+
 #[test]
 fn restored_copy_starts_once_its_owner_has_decided() {
     let home = TestHome::new();
@@ -233,6 +258,8 @@ fn what_makes_no_backup_is_refused_in_words() {
         let output = run_backup(&home, &arguments);
         assert!(output.exit_code() == Some(1) && output.stderr.contains(expected), "{arguments:?}: {output:#?}");
     }
+    let pipe = run_backup(&home, &["create", "-"]);
+    assert!(pipe.exit_code() == Some(2) && pipe.stderr.contains("is not built yet"), "{pipe:#?}");
     back_up(&home, Path::new("../backups"));
     let refused = run_backup(&home, &["restore", "../backups", "--to", path_text(&data)]);
     assert!(refused.exit_code() == Some(1) && refused.stderr.contains("is not empty"), "{refused:#?}");
