@@ -12,7 +12,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, OpenOptions, OpenOptionsExt},
+};
 use satchel_domain::{DiskReserve, Sha256};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, FileAccess, StoredBlob};
 
@@ -31,6 +34,8 @@ const INCOMING_DIRECTORY: &str = "incoming";
 const MARKED_DIRECTORY: &str = "marked";
 /// The lock between processes: shared to publish; exclusive to mark, sweep or create directories.
 const LOCK_FILE: &str = "lock";
+/// The lock of the garbage collection: shared to sweep; exclusive while nothing may be swept.
+const COLLECTION_LOCK_FILE: &str = "collection-lock";
 
 /// The [`Blobs`] of one directory; several processes may use it at once.
 ///
@@ -41,6 +46,12 @@ pub struct DirectoryBlobs {
     store: Arc<BlobDirectory>,
     path: PathBuf,
     reserve: DiskReserve,
+}
+
+/// While it exists, no blob of a store is removed.
+#[derive(Debug)]
+pub struct CollectionPause {
+    _lock: File,
 }
 
 #[derive(Debug)]
@@ -72,6 +83,19 @@ impl DirectoryBlobs {
         store.lock(File::lock_shared).map_err(open_error("lock", LOCK_FILE))?;
         store.remove_leftovers().map_err(open_error("clean the directory", INCOMING_DIRECTORY))?;
         Ok(Self { store: Arc::new(store), path: path.to_owned(), reserve: DiskReserve::Standard })
+    }
+
+    /// Pauses the garbage collection of the store in a directory, in all processes, until the result is dropped or this
+    /// process ends. Waits for a collection that is under way, and for another pause to end.
+    ///
+    /// # Errors
+    /// When there is no such directory, or it can't be written to.
+    pub fn pause_collection(path: &Path) -> Result<CollectionPause, DirectoryOpenError> {
+        let pause_error =
+            |source| DirectoryOpenError { doing: "pause the garbage collection in", path: path.to_owned(), source };
+        let root = Dir::open_ambient_dir(path, ambient_authority()).map_err(pause_error)?;
+        let lock = lock_file(&root, COLLECTION_LOCK_FILE, File::lock).map_err(pause_error)?;
+        Ok(CollectionPause { _lock: lock })
     }
 
     /// Keeps this much of the disk free instead of the standard reserve.
@@ -197,11 +221,7 @@ impl BlockSink for IncomingBlob {
 impl BlobDirectory {
     /// Locks the lock file; dropping the returned file unlocks it.
     fn lock(&self, acquire: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(FileAccess::Owner.file_mode());
-        let file = self.root.open_with(LOCK_FILE, &options)?.into_std();
-        acquire(&file)?;
-        Ok(file)
+        lock_file(&self.root, LOCK_FILE, acquire)
     }
 
     /// Opens the directory of an address, and takes the lock under which a file may be published there.
@@ -237,11 +257,20 @@ impl BlobDirectory {
     }
 }
 
+/// Opens a lock file of a store and locks it; dropping the returned file unlocks it.
+fn lock_file(root: &Dir, name: &str, acquire: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(FileAccess::Owner.file_mode());
+    let file = root.open_with(name, &options)?.into_std();
+    acquire(&file)?;
+    Ok(file)
+}
+
 /// Whether an entry of the directory is the store's own.
 #[must_use]
 pub fn is_own_entry(name: &str) -> bool {
     let is_shard = name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    is_shard || [INCOMING_DIRECTORY, MARKED_DIRECTORY, LOCK_FILE].contains(&name)
+    is_shard || [INCOMING_DIRECTORY, MARKED_DIRECTORY, LOCK_FILE, COLLECTION_LOCK_FILE].contains(&name)
 }
 
 /// Creates a file among the incoming ones of a store.
@@ -256,7 +285,8 @@ fn shard_path(sha256: &Sha256) -> PathBuf {
     PathBuf::from(format!("{first:02x}/{second:02x}"))
 }
 
-fn blob_path(sha256: &Sha256) -> PathBuf {
+/// The path of a blob in the directory of its store.
+pub(crate) fn blob_path(sha256: &Sha256) -> PathBuf {
     shard_path(sha256).join(sha256.to_string())
 }
 
@@ -295,6 +325,22 @@ mod tests {
             assert!(matches!(failed(code), BlobError::Full(_)), "{code}");
         }
         assert!(matches!(failed(5), BlobError::Store { .. }));
+    }
+
+    #[tokio::test]
+    async fn paused_collection_removes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = DirectoryBlobs::open(directory.path()).unwrap();
+        let content = || Box::pin(futures::stream::iter([Ok(bytes::Bytes::from_static(b"unused"))]));
+        let sha256 = blobs.put(content(), &BlobHint::default(), 100).await.unwrap().sha256;
+        blobs.mark(&[sha256], Duration::ZERO).await.unwrap();
+        let pause = DirectoryBlobs::pause_collection(directory.path()).unwrap();
+        assert_eq!(blobs.sweep().await.unwrap(), 0);
+        assert!(blobs.open(&sha256, None).await.is_ok());
+        assert_eq!(blobs.put(content(), &BlobHint::default(), 100).await.unwrap().sha256, sha256, "puts go on");
+        blobs.mark(&[sha256], Duration::ZERO).await.unwrap();
+        drop(pause);
+        assert_eq!(blobs.sweep().await.unwrap(), 6);
     }
 
     #[test]

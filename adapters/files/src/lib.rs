@@ -13,6 +13,7 @@
 //! workspace. Everything that blocks runs on tokio's blocking threads, one block at a time: a slow stream holds no
 //! thread.
 
+pub mod backup;
 pub mod blobs;
 mod copy;
 pub mod declared_files;

@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// What is removed, in an order in which no row refers to one that is gone.
-const REMOVALS: [&str; 5] = [
+const REMOVALS: [&str; 6] = [
+    "DELETE FROM held_turns WHERE turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2)",
     "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = ?1 AND sequence <= ?2)",
     "DELETE FROM parts WHERE lane = ?1 AND turn_sequence <= ?2",
     "DELETE FROM journal WHERE turn IN (SELECT id FROM turns WHERE lane = ?1 AND sequence <= ?2)",

@@ -76,7 +76,8 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     }))
 }
 
-fn connect_without_writing(path: &Path) -> rusqlite::Result<Connection> {
+/// Connects to a database that exists, and changes nothing in it.
+pub(crate) fn connect_without_writing(path: &Path) -> rusqlite::Result<Connection> {
     // Reading beside a process that writes takes a file that both of them can write.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

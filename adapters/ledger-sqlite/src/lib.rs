@@ -6,6 +6,7 @@ mod calls;
 mod checkpoints;
 mod complete;
 mod conversation_settings;
+mod copy;
 mod database;
 mod drafts;
 mod error;
@@ -32,6 +33,7 @@ mod recorded_messages;
 mod records;
 mod reminders;
 mod rename;
+mod restored;
 mod retry;
 mod rows;
 mod running;
@@ -49,14 +51,16 @@ use std::sync::Arc;
 use satchel_ports::ledger::LedgerError;
 use tokio::sync::Semaphore;
 
-use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 pub use crate::{
+    copy::{DatabaseCopy, copy_database},
     inspect::{Inspection, inspect},
-    open::OpenError,
+    open::{DATABASE, OpenError},
     process::Settings,
+    restored::{HeldBack, HeldChoice, ReleaseRequest, RestoredCopy, find_restored_copy},
     running::{has_database, is_own_entry, open_data_dirs},
     usage::{IsOwner, QuotaRules},
 };
+use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 
 /// The ledger of one process on a data directory.
 ///

@@ -20,12 +20,13 @@ use crate::{
     owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
+    restored,
     schema::{self, SchemaError},
     writer::Writer,
 };
 
 /// The name of the database in its directory.
-pub(crate) const DATABASE: &str = "satchel.db";
+pub const DATABASE: &str = "satchel.db";
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -52,6 +53,15 @@ pub enum OpenError {
         /// The version in the database.
         found: i64,
         /// The newest version that this program knows.
+        known: i64,
+    },
+    /// A copy is wanted of a database that has not been brought up to date.
+    #[error("`{path}` has schema version {found}, this version of Satchel needs {known}; start `satchel run` once")]
+    OtherVersion {
+        path: PathBuf,
+        /// The version in the database.
+        found: i64,
+        /// The version that this program knows.
         known: i64,
     },
     /// The place can be read and not written.
@@ -134,7 +144,8 @@ fn open(
         let pages = i64::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i64::MAX);
         connection.pragma_update(None, "max_page_count", pages).map_err(failed)?;
     }
-    let process = Arc::new(Process { holder, owners, settings, clock, ids });
+    let held_before = restored::find(&connection).map_err(failed)?.and_then(|copy| copy.released_at);
+    let process = Arc::new(Process { holder, owners, settings, clock, ids, held_before });
     let writer = Writer::start(Database::new(connection, Arc::clone(&process)));
     Ok(SqliteLedger {
         writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,

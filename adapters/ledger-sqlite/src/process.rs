@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::ConversationId;
+use satchel_domain::{ConversationId, Timestamp};
 use satchel_ports::{Clock, Ids, ledger::HolderId};
 
 use crate::{owners::Owners, usage::QuotaRules};
@@ -51,4 +51,6 @@ pub(crate) struct Process {
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
+    /// In a restored copy: messages that people sent before this moment are held back.
+    pub(crate) held_before: Option<Timestamp>,
 }

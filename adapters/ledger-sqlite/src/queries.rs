@@ -127,14 +127,15 @@ pub(crate) fn last_sent_before(db: &Database, part: PartId) -> Result<Option<Mes
     Ok(message.map(|(message,)| MessageRef(message)))
 }
 
-/// Of these addresses, those that no file's record, no prepared voice and no message that waits names.
+/// Of these addresses, those that no file's record, no prepared voice and no message that waits or is held back names.
 pub(crate) fn unreferenced(db: &Database, blobs: &[Sha256]) -> Result<Vec<Sha256>> {
     let found: Vec<(String,)> = db.all(
         "SELECT value FROM json_each(?1) \
          WHERE NOT EXISTS (SELECT 1 FROM attachments WHERE sha256 = unhex(value)) \
            AND NOT EXISTS (SELECT 1 FROM parts WHERE voice_sha256 = unhex(value)) \
            AND NOT EXISTS (SELECT 1 FROM inbox_files AS file JOIN inbox ON inbox.sequence = file.message \
-               WHERE file.sha256 = unhex(value) AND file.state = 'waiting' AND inbox.consumed_by IS NULL) ORDER BY key",
+               WHERE file.sha256 = unhex(value) AND file.state = 'waiting' AND (inbox.consumed_by IS NULL \
+                   OR EXISTS (SELECT 1 FROM held_turns WHERE held_turns.turn = inbox.turn))) ORDER BY key",
         [Json(blobs)],
     )?;
     found.iter().map(|(text,)| text.parse().map_err(|_| Error::Row { what: "blob's address" })).collect()

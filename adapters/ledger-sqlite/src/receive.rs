@@ -14,7 +14,7 @@ use crate::{
     error::Result,
     history,
     lanes::{self, Lane, LaneId},
-    turns,
+    restored, turns,
 };
 
 /// Stores a message and, if asked, claims its lane.
@@ -30,6 +30,12 @@ pub(crate) fn receive(db: &Database, message: &InboundMessage, claim: ClaimMode)
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
     let is_own = lane.state.holder == Some(db.process.holder);
     let is_free = !is_own && lanes::is_free(db, &lane, now);
+    if restored::is_held_back(db, message) {
+        let arrival = Arrival { db, message, lane: lane.id, now, is_held: true };
+        let (turn, _) = arrival.add()?;
+        restored::hold_received(db, turn)?;
+        return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
+    }
     let work = LaneWork::read(db, lane.id)?;
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {

@@ -270,3 +270,24 @@ CREATE TABLE person_settings (
     person   TEXT PRIMARY KEY,
     timezone TEXT NOT NULL                       -- by name
 ) STRICT, WITHOUT ROWID;
+
+-- The backup of which this database is a restored copy, if it is one.
+CREATE TABLE restored_copy (
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    backup_at   INTEGER NOT NULL,
+    original    TEXT    NOT NULL,                -- the data directory that the backup was made of
+    released_at INTEGER                          -- NULL until its owner has decided; what was sent before is held back
+) STRICT;
+
+-- Turns of a restored copy that wait for its owner. Meanwhile they count as completed.
+CREATE TABLE held_turns (
+    turn     BLOB    NOT NULL PRIMARY KEY REFERENCES turns (id),
+    received INTEGER NOT NULL                    -- 1 where its message came after the copy was restored
+) STRICT, WITHOUT ROWID;
+
+-- Parts of a restored copy that wait for its owner, with the state that they had. Meanwhile they count as failed.
+CREATE TABLE held_parts (
+    part         BLOB NOT NULL PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
+    state        TEXT NOT NULL,
+    state_detail TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -15,8 +15,9 @@ use clap::Parser;
 use crate::{
     adapters,
     cli::{
-        AttachmentsCommand, AuditOptions, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction,
-        PlanOptions, ResolveOptions, RunOptions, ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
+        AttachmentsCommand, AuditOptions, BackupCommand, Cli, CliCommand, ConfigCommand, ExistingBackupCommand,
+        GlobalOptions, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RestoredCopyCommand, RunOptions,
+        ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{self, audit::AuditFilter, not_built, resolve::ResolveServices, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
@@ -66,6 +67,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Run(RunOptions { open, wait_for_worker }) => {
             let config = load_ready_config(&command)?;
             commands::run::check_channels(&config)?;
+            commands::restored_copy::check_released(&config)?;
             serve_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, None).await?;
@@ -77,6 +79,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Chat(options) => {
             let message = commands::stdin::read_message(options)?;
             let config = load_ready_config(&command)?;
+            commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
@@ -95,6 +98,17 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Outbox(subcommand) => {
             run_in_runtime(run_outbox_command(subcommand, &load_existing_data(&command)?))
         }
+        CliCommand::Backup(BackupCommand::Create(options)) => {
+            let ExistingData { config, .. } = load_existing_data(&command)?;
+            run_in_runtime(commands::backup::create(options, &config, cwd, &mut std::io::stdout()))
+        }
+        CliCommand::Backup(BackupCommand::Existing(subcommand)) => {
+            load_ready_config(&command)?;
+            run_in_runtime(run_backup_command(subcommand, cwd))
+        }
+        CliCommand::Backup(BackupCommand::RestoredCopy(subcommand)) => {
+            run_in_runtime(run_restored_copy_command(subcommand, &load_existing_data(&command)?))
+        }
         CliCommand::Audit(options) => run_in_runtime(run_audit_command(options, &load_existing_data(&command)?)),
         CliCommand::Config(ConfigCommand::Schema) => commands::config::print_schema(&mut std::io::stdout().lock()),
         CliCommand::Config(subcommand) => run_config_command(subcommand, load_config(&cli.global, environment, cwd)?),
@@ -111,6 +125,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Script(ScriptCommand::Run(options)) => {
             let script = commands::script::read(&options.file, cwd)?;
             let config = load_ready_config(&command)?;
+            commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
@@ -124,6 +139,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Task(TaskCommand::Run(options)) => {
             let config = load_ready_config(&command)?;
             commands::task::check(options, &config)?;
+            commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
@@ -223,6 +239,23 @@ async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> any
         OutboxCommand::Show { part, json } => commands::outbox::show(&*ledger.archive, *part, *json, out).await,
         OutboxCommand::Resend { part } => commands::outbox::resend(ledger, &*stores.ids, *part, out).await,
         OutboxCommand::Discard { part } => commands::outbox::discard(&*ledger.outbox, *part, out).await,
+    }
+}
+
+async fn run_backup_command(command: &ExistingBackupCommand, cwd: &Path) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout();
+    match command {
+        ExistingBackupCommand::List { directory, json } => commands::backup::list(&cwd.join(directory), *json, out),
+        ExistingBackupCommand::Verify { directory } => commands::backup::verify(cwd.join(directory), out).await,
+        ExistingBackupCommand::Restore(options) => commands::backup::restore(options, cwd, out).await,
+    }
+}
+
+async fn run_restored_copy_command(command: &RestoredCopyCommand, data: &ExistingData) -> anyhow::Result<()> {
+    let (config, out) = (&data.config, &mut std::io::stdout().lock());
+    match command {
+        RestoredCopyCommand::Held { json } => commands::restored_copy::list(config, *json, out).await,
+        RestoredCopyCommand::Release(options) => commands::restored_copy::release(options, config, out).await,
     }
 }
 

@@ -1,11 +1,17 @@
 //! The command line, as clap parses it.
 
+mod backup;
+
 use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use satchel_domain::{AttachmentId, ChannelName, ConversationId, PairingCode, PartId};
 use secrecy::SecretString;
 
+pub use self::backup::{
+    BackupCommand, BackupCreateOptions, BackupRestoreOptions, ExistingBackupCommand, MissedChoice, ReceivedChoice,
+    ReleaseOptions, RestoredCopyCommand, UnsettledChoice,
+};
 use crate::config::leaf::amount::ConfigDuration;
 
 /// A self-hosted assistant that loses no file.
@@ -70,6 +76,9 @@ pub enum CliCommand {
     /// List, resend and discard replies that are in progress or failed
     #[command(subcommand)]
     Outbox(OutboxCommand),
+    /// Back up, check and restore the data, also while Satchel runs
+    #[command(subcommand)]
+    Backup(BackupCommand),
     /// Show which files of workspaces were written and deleted: when, for whom, by what, and how it ended
     #[command(
         after_help = "The last 90 days are kept, with paths and without contents. The time is that of the commit.\n\nExamples:\n  satchel audit\n  \

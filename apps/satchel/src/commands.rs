@@ -2,6 +2,7 @@
 
 pub mod attachments;
 pub mod audit;
+pub mod backup;
 pub mod chat;
 pub mod config;
 pub mod doctor;
@@ -11,6 +12,7 @@ pub mod outbox;
 pub mod pair;
 pub mod plan;
 pub mod resolve;
+pub mod restored_copy;
 pub mod run;
 pub mod script;
 pub mod stdin;

@@ -4,6 +4,7 @@
 //! `--set`. The stronger value replaces the weaker one completely, lists too.
 
 pub mod attachments;
+pub mod backup;
 pub mod channels;
 pub mod delivery;
 pub mod documents;
@@ -73,6 +74,7 @@ pub struct Config {
     #[serde(flatten)]
     pub models: models::ModelsConfig,
     pub storage: storage::StorageConfig,
+    pub backup: backup::BackupConfig,
     pub workspace: storage::WorkspaceConfig,
     pub bus: storage::BusConfig,
     pub delivery: delivery::DeliveryConfig,

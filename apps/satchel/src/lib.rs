@@ -16,6 +16,8 @@ pub mod adapters;
 #[cfg(feature = "application")]
 mod application;
 #[cfg(feature = "application")]
+mod backups;
+#[cfg(feature = "application")]
 pub mod cli;
 #[cfg(feature = "application")]
 pub mod commands;

@@ -55,11 +55,7 @@ pub struct Stores {
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
     let database_dir = database_dir(config)?;
-    let blobs_dir = match &config.storage.blobs_url {
-        None => data_dir.join(BLOBS_DIR),
-        Some(BlobBackend::Directory(directory)) => directory.clone(),
-        Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
-    };
+    let blobs_dir = blobs_dir(config)?;
     create_private_dir(data_dir)
         .await
         .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
@@ -84,6 +80,16 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger.storage)));
     let blobs = Arc::new(TextEvictingBlobs::new(Arc::new(blobs), text_cache(config)));
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
+}
+
+/// Opens the ledger of a data directory alone, to look after it while nothing runs in it.
+///
+/// # Errors
+/// When the directory or the database can't be used.
+pub async fn open_ledger(directory: &Path) -> anyhow::Result<Arc<SqliteLedger>> {
+    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    let ledger = SqliteLedger::open(directory, Settings::default(), clock, ids).await;
+    Ok(Arc::new(ledger.context("failed to open the ledger")?))
 }
 
 /// The text of documents that were read lately.
@@ -135,6 +141,18 @@ pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
         None => Ok(config.storage.data_dir()),
         Some(DatabaseBackend::Sqlite { directory }) => Ok(directory),
         Some(DatabaseBackend::Postgres(_)) => anyhow::bail!("PostgreSQL is not built yet"),
+    }
+}
+
+/// The directory of the bytes of files.
+///
+/// # Errors
+/// When they are in no directory.
+pub fn blobs_dir(config: &Config) -> anyhow::Result<PathBuf> {
+    match &config.storage.blobs_url {
+        None => Ok(config.storage.data_dir().join(BLOBS_DIR)),
+        Some(BlobBackend::Directory(directory)) => Ok(directory.clone()),
+        Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
     }
 }
 

@@ -73,6 +73,9 @@ pub enum FailureReason {
     /// A question that was decided or given up before anybody could see it.
     #[error("no longer needed")]
     NotNeeded,
+    /// It was unsettled in a backup of which this data is a restored copy.
+    #[error("held back after a restore from a backup; it may have been sent before")]
+    HeldBack,
 }
 
 /// The state of a part. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`, beside a draft.

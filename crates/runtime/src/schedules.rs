@@ -3,6 +3,7 @@
 //! A schedule is a source of messages, like a channel. Each run is stored in the inbox under a dedup key with its due
 //! time, so that it happens once, despite crashes and other processes with the same schedule.
 
+mod missed;
 mod progress;
 mod reminders;
 mod scheduler;
@@ -10,7 +11,11 @@ mod scheduler;
 use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 
-pub use self::{reminders::ReminderScheduler, scheduler::Scheduler};
+pub use self::{
+    missed::{MissedRun, list_missed, skip_missed},
+    reminders::{ReminderScheduler, list_missed_reminders, skip_missed_reminders},
+    scheduler::Scheduler,
+};
 
 /// The sender of Satchel's own messages.
 const SYSTEM_SENDER: &str = "satchel";

@@ -5,7 +5,7 @@
 //! or after the sweep, and stores the bytes again.
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     io,
     time::{Duration, SystemTime},
 };
@@ -14,7 +14,7 @@ use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt};
 use satchel_domain::Sha256;
 use satchel_ports::FileAccess;
 
-use super::{BlobDirectory, blob_path};
+use super::{BlobDirectory, COLLECTION_LOCK_FILE, blob_path, lock_file};
 
 impl BlobDirectory {
     /// Lists the blobs that were last put at least `grace` ago.
@@ -62,8 +62,13 @@ impl BlobDirectory {
         }
     }
 
-    /// Removes the marked blobs; each takes the lock again, so that puts wait for one removal at most.
+    /// Removes the marked blobs; each takes the lock again, so that puts wait for one removal at most. While the collection
+    /// is paused, they stay until a later sweep.
     pub(super) fn sweep(&self) -> io::Result<u64> {
+        let Some(_collection_lock) = self.try_lock_collection()? else {
+            tracing::info!("a backup is being made; unused stored files are removed later");
+            return Ok(0);
+        };
         let mut freed = 0;
         for entry in self.marked.entries()? {
             if let Some(sha256) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
@@ -71,6 +76,16 @@ impl BlobDirectory {
             }
         }
         Ok(freed)
+    }
+
+    /// Takes the lock of the collection, unless it is paused.
+    fn try_lock_collection(&self) -> io::Result<Option<File>> {
+        let file = lock_file(&self.root, COLLECTION_LOCK_FILE, |_| Ok(()))?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     fn sweep_one(&self, sha256: &Sha256) -> io::Result<u64> {

@@ -17,6 +17,7 @@ fn readers(directory: &tempfile::TempDir, max: u32) -> Arc<Readers> {
         settings: Settings { readers: max, ..Settings::default() },
         clock: Arc::new(SystemClock::new()),
         ids: Arc::new(UuidV7),
+        held_before: None,
     };
     Arc::new(Readers::new(directory.path().join("some.db"), Arc::new(process)))
 }

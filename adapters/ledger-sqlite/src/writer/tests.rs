@@ -22,6 +22,7 @@ fn writer(directory: &tempfile::TempDir) -> Writer {
         settings: Settings::default(),
         clock: Arc::new(SystemClock::new()),
         ids: Arc::new(UuidV7),
+        held_before: None,
     };
     Writer::start(Database::new(connection, Arc::new(process))).unwrap()
 }

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing and can run while `satchel run` is running.
 
+mod backups;
 mod documents;
 mod environment;
 mod permissions;
@@ -83,6 +84,7 @@ async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     findings.extend(providers::check_model(&selection).await);
     let processes = storage::check_database(config, &mut findings).await;
     findings.extend(storage::check_directories(config));
+    findings.extend(backups::check_backups(config, SystemClock::new().wall()));
     findings.extend(permissions::check_permissions(config));
     findings.extend(web::check_page(config).await);
     findings.extend(web::check_metrics(config));

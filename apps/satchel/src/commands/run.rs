@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
     adapters::{self, WorkerHosts},
+    backups::BackupTask,
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     media_measuring_blobs::MediaMeasuringBlobs,
@@ -256,6 +257,13 @@ async fn start_services(
         reminders.run(stopping).await;
         Ok(())
     });
+    if let Some(backups) = BackupTask::new(config, Arc::clone(&stores.clock))? {
+        let stopping = stop.clone();
+        tasks.spawn(async move {
+            backups.run(stopping).await;
+            Ok(())
+        });
+    }
     let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
     let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger.inbox), stop.clone());
     tasks.spawn(async move {

@@ -15,7 +15,7 @@ use satchel_ports::{
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{SYSTEM_SENDER, scheduler::log_failure};
+use super::{MissedRun, SYSTEM_SENDER, scheduler::log_failure};
 
 /// How long it sleeps at most: another process may have made a reminder, and the clock may be set.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -33,6 +33,9 @@ const ACCESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How many reminders are read at once.
 const BATCH: u32 = 100;
+
+/// How many missed reminders are listed.
+const MAX_LISTED: u32 = 1_000;
 
 /// Delivers the reminders of the channels that a process hosts.
 pub struct ReminderScheduler {
@@ -121,7 +124,7 @@ impl ReminderScheduler {
     /// Stores the message of a due reminder, then its next time. Missed times of a recurring one are one delivery.
     async fn deliver(&self, reminder: &Reminder, now: Timestamp) -> Result<(), DeliverReminderError> {
         let Reminder { id, conversation, person, group, content, next_at: due, .. } = reminder;
-        let zone = self.zone(reminder);
+        let zone = zone_of(reminder, &self.default_zone);
         let missed = (now.saturating_duration_since(*due) > MISSED_AFTER).then(|| zone.describe(*due));
         if missed.is_some() {
             tracing::info!(reminder.id = %id, "a reminder was missed; it is delivered now");
@@ -138,25 +141,66 @@ impl ReminderScheduler {
         let message =
             InboundMessage { group: *group, text, ..InboundMessage::new(conversation.clone(), key, person.clone()) };
         self.inbound.accept(task, message).await?;
-        self.reminders.advance_reminder(*id, *due, self.next_time(reminder, now)).await?;
+        self.reminders.advance_reminder(*id, *due, next_time(reminder, &self.default_zone, now)).await?;
         Ok(())
     }
+}
 
-    /// When a reminder is due after now; `None` for one that is due once.
-    fn next_time(&self, reminder: &Reminder, now: Timestamp) -> Option<Timestamp> {
-        let cron = reminder.cron.as_ref()?;
-        match CronSchedule::parse(cron, self.zone(reminder).time_zone().clone()) {
-            Ok(schedule) => schedule.next(now.max(reminder.next_at)),
-            Err(error) => {
-                tracing::error!(reminder.id = %reminder.id, %error, "a reminder has an invalid cron expression; it has ended");
-                None
-            }
+/// Lists the reminders that fell due and would be delivered now.
+///
+/// # Errors
+/// When the ledger fails.
+pub async fn list_missed_reminders(
+    reminders: &dyn Reminders,
+    default_zone: &Zone,
+    now: Timestamp,
+) -> Result<Vec<MissedRun>, LedgerError> {
+    let query = ReminderQuery { scope: ReminderScope::default(), limit: MAX_LISTED };
+    let missed = reminders.list_reminders(&query).await?.into_iter().filter(|reminder| reminder.next_at <= now);
+    let run = |reminder: Reminder| MissedRun {
+        schedule: format!("reminder {} in {}", reminder.id, reminder.conversation),
+        runs: 1,
+        latest: zone_of(&reminder, default_zone).describe(reminder.next_at),
+    };
+    Ok(missed.map(run).collect())
+}
+
+/// Gives the reminders that fell due their next time, or ends them, without a delivery.
+///
+/// # Errors
+/// When the ledger fails.
+pub async fn skip_missed_reminders(
+    reminders: &dyn Reminders,
+    default_zone: &Zone,
+    now: Timestamp,
+) -> Result<(), LedgerError> {
+    let query = ReminderQuery { scope: ReminderScope::default(), limit: BATCH };
+    loop {
+        let next = reminders.list_reminders(&query).await?;
+        let missed: Vec<&Reminder> = next.iter().filter(|reminder| reminder.next_at <= now).collect();
+        if missed.is_empty() {
+            return Ok(());
+        }
+        for reminder in missed {
+            reminders.advance_reminder(reminder.id, reminder.next_at, next_time(reminder, default_zone, now)).await?;
         }
     }
+}
 
-    fn zone(&self, reminder: &Reminder) -> Zone {
-        reminder.timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| self.default_zone.clone())
+/// When a reminder is due after now; `None` for one that is due once.
+fn next_time(reminder: &Reminder, default_zone: &Zone, now: Timestamp) -> Option<Timestamp> {
+    let cron = reminder.cron.as_ref()?;
+    match CronSchedule::parse(cron, zone_of(reminder, default_zone).time_zone().clone()) {
+        Ok(schedule) => schedule.next(now.max(reminder.next_at)),
+        Err(error) => {
+            tracing::error!(reminder.id = %reminder.id, %error, "a reminder has an invalid cron expression; it has ended");
+            None
+        }
     }
+}
+
+fn zone_of(reminder: &Reminder, default_zone: &Zone) -> Zone {
+    reminder.timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| default_zone.clone())
 }
 
 #[cfg(test)]

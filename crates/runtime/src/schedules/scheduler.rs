@@ -47,7 +47,7 @@ enum StoreRunError {
 }
 
 /// The progress of each schedule, by its name.
-type ScheduleCheckpoint = BTreeMap<String, ScheduleProgress>;
+pub(super) type ScheduleCheckpoint = BTreeMap<String, ScheduleProgress>;
 
 /// A schedule and its progress.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ pub(super) fn log_failure(error: &(dyn std::error::Error + 'static), message: &s
 }
 
 /// The name of the checkpoint in the ledger: schedules are a source of messages, like a channel.
-fn checkpoint_channel() -> ChannelName {
+pub(super) fn checkpoint_channel() -> ChannelName {
     ChannelName::new("schedules").expect("it is made of small letters")
 }
 

@@ -1,7 +1,7 @@
 //! The real binary on a disk that is really full: the ledger goes on, everybody is told, nothing is lost.
 
 mod harness;
-mod small_disk;
+pub(crate) mod small_disk;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -2,6 +2,7 @@
 
 mod agents;
 mod architecture;
+mod backups;
 mod boundaries;
 mod canary;
 mod confirmation;

@@ -181,13 +181,13 @@ fn test_write(directory: &Path) -> io::Result<()> {
     write_result.and(remove_result)
 }
 
-/// Checks whether all data is on one file system, so that one backup covers it.
+/// Checks whether all data is on one file system, so that one snapshot covers it.
 fn check_same_filesystem(directories: &[FileDirectory]) -> Option<Finding> {
     let device = |directory: &FileDirectory| Some(fs::metadata(nearest_existing(&directory.path)?).ok()?.dev());
     let devices: Vec<u64> = directories.iter().filter_map(device).collect();
     let first = devices.first()?;
     (!devices.iter().all(|device| device == first)).then(|| {
-        Finding::ok("disk", "the data is on several file systems; a backup needs all of them, taken at the same moment")
+        Finding::ok("disk", "the data is on several file systems; `satchel backup create` copies from all of them")
     })
 }
 

@@ -230,6 +230,7 @@ fn failure(reason: &FailureReason) -> &'static str {
         FailureReason::Unreadable { .. } => "unreadable",
         FailureReason::Discarded => "discarded",
         FailureReason::NotNeeded => "not needed",
+        FailureReason::HeldBack => "held back",
     }
 }
 

@@ -221,3 +221,29 @@ async fn reminders_end_with_access() {
 fn at_once<T>(running: impl Future<Output = T>) -> T {
     block_in_place(|| Handle::current().block_on(running))
 }
+
+/// A copy of the data that was restored from a backup does nothing that was due before its owner decided.
+#[tokio::test]
+async fn missed_reminders_are_listed_and_skipped() {
+    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
+    let once = stage.create(reminder("7", text("tea"), "2026-12-04T13:00:00+01:00")).await;
+    let daily = NewReminder { cron: Some("0 9 * * *".into()), ..reminder("8", prompt(), "2026-12-05T09:00:00+01:00") };
+    let daily = stage.create(daily).await;
+    stage.create(reminder("7", text("later"), "2026-12-24T18:00:00+01:00")).await;
+    let (ledger, zone, now) =
+        (stage.open().await, Zone::find("Europe/Berlin").unwrap(), at("2026-12-07T12:00:00+01:00"));
+    let missed = list_missed_reminders(&*ledger, &zone, now).await.unwrap();
+    let listed: Vec<_> = missed.iter().map(|missed| (missed.schedule.as_str(), missed.latest.as_str())).collect();
+    let (first, second) = (format!("reminder {once} in telegram:7"), format!("reminder {daily} in telegram:7"));
+    let expected = [
+        (first.as_str(), "Friday 2026-12-04 at 13:00 (Europe/Berlin)"),
+        (second.as_str(), "Saturday 2026-12-05 at 09:00 (Europe/Berlin)"),
+    ];
+    assert_eq!(listed, expected);
+    skip_missed_reminders(&*ledger, &zone, now).await.unwrap();
+    assert_eq!(list_missed_reminders(&*ledger, &zone, now).await.unwrap(), []);
+    stage.clock.advance(Duration::from_secs(4 * 24 * 60 * 60));
+    stage.look().await;
+    assert_eq!(stage.prompts_due().await, ["Tuesday 2026-12-08 at 09:00 (Europe/Berlin)"], "the daily one goes on");
+    assert_eq!(stage.delivered().await.len(), 1, "nothing else was delivered");
+}

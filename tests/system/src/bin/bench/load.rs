@@ -100,7 +100,8 @@ async fn send_messages(
     turns: u64,
 ) -> Result<()> {
     for number in 0..turns {
-        let key = format!("{}/{number}", conversation.key());
+        // A load may run twice on the same data.
+        let key = format!("{}/{}/{number}", std::process::id(), conversation.key());
         let message = InboundMessage {
             text: "Hello.".to_owned(),
             ..InboundMessage::new(conversation.clone(), key, Sender::new("1001", "Person"))

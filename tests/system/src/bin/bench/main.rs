@@ -4,6 +4,7 @@
 //! the same run, beside what it is compared with. People's platforms run in this process and Satchel in others, so
 //! that time, memory and commits are Satchel's own.
 
+mod backup;
 mod conversations;
 mod declarations;
 mod discord;
@@ -54,13 +55,14 @@ struct RowGroup {
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [RowGroup; 15] = [
+const GROUPS: [RowGroup; 16] = [
     RowGroup { name: "text turn", measure: turns::measure },
     RowGroup { name: "throughput", measure: throughput::measure },
     RowGroup { name: "plan", measure: plans::measure },
     RowGroup { name: "start", measure: starts::measure },
     RowGroup { name: "idle", measure: idle::measure },
     RowGroup { name: "files", measure: files::measure },
+    RowGroup { name: "backup", measure: backup::measure },
     RowGroup { name: "sandbox", measure: sandbox::measure },
     RowGroup { name: "declarations", measure: declarations::measure },
     RowGroup { name: "documents", measure: documents::measure },

@@ -100,7 +100,7 @@ async fn serve_until_input_ends(product: ProductSettings) -> Result<()> {
 pub(crate) struct BenchStores {
     pub(crate) ledger: Arc<SqliteLedger>,
     clock: Arc<SystemClock>,
-    blobs: DirectoryBlobs,
+    pub(crate) blobs: DirectoryBlobs,
     workspace: DirectoryWorkspace,
 }
 

@@ -15,7 +15,7 @@ const FILLER_FILE: &str = "filler";
 const NAMESPACES: [&[&str]; 2] = [&["--user", "--map-root-user", "--mount"], &["--mount"]];
 
 /// A disk at the data directory of a household, seen only by what is started with [`SmallDisk::command`].
-pub(super) struct SmallDisk {
+pub(crate) struct SmallDisk {
     /// Keeps the namespace and ends with its standard input.
     holder: Child,
     namespaces: &'static [&'static str],
@@ -26,7 +26,7 @@ impl SmallDisk {
     /// Mounts one of this size.
     ///
     /// The error says what the test needs.
-    pub(super) fn mount(home: &TestHome, mib: u64) -> Result<Self, String> {
+    pub(crate) fn mount(home: &TestHome, mib: u64) -> Result<Self, String> {
         std::fs::create_dir(home.data_directory()).expect("a household has no data yet");
         let mounted =
             NAMESPACES.into_iter().find_map(|namespaces| Self::mount_in(namespaces, home.data_directory(), mib));
@@ -47,7 +47,7 @@ impl SmallDisk {
     }
 
     /// A program of the household that sees the disk, in its working directory.
-    pub(super) fn command(&self, home: &TestHome, program: &Path, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, home: &TestHome, program: &Path, arguments: &[&str]) -> Command {
         let mut command = self.namespace_command();
         home.apply_to(&mut command);
         command.args(["sh", "-c", "cd \"$0\" && exec \"$@\""]).arg(home.work_directory()).arg(program).args(arguments);
@@ -55,25 +55,25 @@ impl SmallDisk {
     }
 
     /// How many bytes are free.
-    pub(super) fn free_bytes(&self) -> u64 {
+    pub(crate) fn free_bytes(&self) -> u64 {
         let free = self.run_script("df --block-size=1 --output=avail . | tail -n 1").stdout;
         free.trim().parse().expect("`df` tells a number")
     }
 
     /// Takes up room until so many bytes are free.
-    pub(super) fn fill(&self, free_bytes: u64) {
+    pub(crate) fn fill(&self, free_bytes: u64) {
         let bytes = self.free_bytes().checked_sub(free_bytes).expect("there is more room than is to be left");
         self.run_script(&format!("head -c {bytes} /dev/zero > {FILLER_FILE}"));
         assert!(self.free_bytes() <= free_bytes, "{} of {free_bytes} bytes are free", self.free_bytes());
     }
 
     /// Gives that room back.
-    pub(super) fn remove_filler(&self) {
+    pub(crate) fn remove_filler(&self) {
         assert!(self.run_script(&format!("rm {FILLER_FILE}")).status.success(), "the filler is there");
     }
 
     /// The SHA-256 of a file on the disk, as a program tells it that has nothing to do with ours.
-    pub(super) fn sha256(&self, path: &str) -> String {
+    pub(crate) fn sha256(&self, path: &str) -> String {
         self.run_script(&format!("sha256sum {path}")).stdout.split_whitespace().next().unwrap_or_default().to_owned()
     }
 

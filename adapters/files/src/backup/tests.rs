@@ -1,0 +1,277 @@
+//! What backups contain, and that the last good one stays good.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
+
+use satchel_domain::{Sha256, Timestamp};
+
+use super::*;
+use crate::blobs;
+
+const LAYOUT: RestoreLayout<'_> = RestoreLayout { database: "satchel.db", blobs: "blobs" };
+
+/// A data directory with a database of many chunks, a file, and a workspace of every kind.
+struct BackupHarness {
+    directory: tempfile::TempDir,
+    blobs: Vec<Sha256>,
+}
+
+impl BackupHarness {
+    fn new() -> Self {
+        let mut harness = Self { directory: tempfile::tempdir().unwrap(), blobs: Vec::new() };
+        for directory in ["blobs", "workspaces/web=a/shared/notes", "workspaces/web=a/tmp", "workspaces/web=a/vault"] {
+            fs::create_dir_all(harness.data().join(directory)).unwrap();
+        }
+        let pages: Vec<u8> = (0_u32..3 << 20).flat_map(|number| (number / 1024).to_le_bytes()).collect();
+        harness.write("copy.db", &pages);
+        harness.put_blob(b"a photo");
+        harness.write("workspaces/web=a/shared/notes/todo.txt", b"buy milk");
+        harness.write("workspaces/web=a/shared/.satchel-7-0.part", b"half a f");
+        harness.write("workspaces/web=a/tmp/scratch.txt", b"1 + 1");
+        harness.write("workspaces/web=a/vault/key", b"sesame");
+        harness.write("web-token", b"open");
+        harness
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn repository_path(&self) -> PathBuf {
+        self.directory.path().join("backups")
+    }
+
+    fn write(&self, path: &str, content: &[u8]) {
+        fs::write(self.data().join(path), content).unwrap();
+    }
+
+    fn put_blob(&mut self, content: &[u8]) -> PathBuf {
+        let sha256 = Sha256::digest(content);
+        let path = self.data().join("blobs").join(blobs::blob_path(&sha256));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        self.blobs.push(sha256);
+        path
+    }
+
+    fn repository(&self) -> BackupRepository {
+        BackupRepository::create(&self.repository_path()).unwrap()
+    }
+
+    fn try_add(
+        &self,
+        repository: &mut BackupRepository,
+        second: i64,
+        secrets: Option<&[&str]>,
+    ) -> Result<BackupReport, BackupError> {
+        let contents = BackupContents {
+            taken_at: Timestamp(second * 1_000),
+            time: &format!("20260302T1804{second:02}Z"),
+            data_dir: &self.data(),
+            database: &self.data().join("copy.db"),
+            database_version: 16,
+            blobs_dir: &self.data().join("blobs"),
+            blobs: &self.blobs,
+            workspaces: "workspaces",
+            secrets,
+        };
+        repository.add(&contents, &BackupProgress::default())
+    }
+
+    fn add(&self, second: i64) -> BackupReport {
+        self.try_add(&mut self.repository(), second, None).unwrap()
+    }
+
+    /// Restores the newest backup, and returns all files with their contents.
+    fn restore(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        let repository = self.repository();
+        let (id, manifest) = repository.newest().unwrap();
+        let target = self.directory.path().join(name);
+        repository.restore((&id, &manifest), &target, LAYOUT, &BackupProgress::default()).unwrap().publish().unwrap();
+        let mut files = Vec::new();
+        let mut pending = vec![target.clone()];
+        while let Some(path) = pending.pop() {
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let mode = metadata.permissions().mode() & 0o777;
+            if metadata.is_dir() {
+                assert_eq!(mode, 0o700, "{}", path.display());
+                pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else {
+                assert_eq!(mode, 0o600, "{}", path.display());
+                let relative = path.strip_prefix(&target).unwrap().to_str().unwrap().to_owned();
+                files.push((relative, fs::read(&path).unwrap()));
+            }
+        }
+        files.sort();
+        files
+    }
+}
+
+fn names(files: &[(String, Vec<u8>)]) -> Vec<&str> {
+    files.iter().map(|(name, _)| name.as_str()).filter(|name| !name.starts_with("blobs/")).collect()
+}
+
+#[test]
+fn restored_copy_has_all_but_tmp_and_secrets() {
+    let harness = BackupHarness::new();
+    let outside = harness.directory.path().join("outside");
+    fs::write(&outside, "not ours").unwrap();
+    symlink(&outside, harness.data().join("workspaces/web=a/shared/link")).unwrap();
+    let report = harness.add(1);
+    assert_eq!((report.files, report.missing.len()), (2, 0), "{report:?}");
+    assert_eq!(report.skipped, [PathBuf::from("workspaces/web=a/shared/link")]);
+    let files = harness.restore("restored");
+    assert_eq!(names(&files), ["satchel.db", "workspaces/web=a/shared/notes/todo.txt"]);
+    assert_eq!(files[1].1, fs::read(harness.data().join("copy.db")).unwrap());
+    assert_eq!(files[0], (format!("blobs/{}", blobs::blob_path(&harness.blobs[0]).display()), b"a photo".to_vec()));
+    assert_eq!(files[2].1, b"buy milk");
+    harness.try_add(&mut harness.repository(), 2, Some(&["web-key", "web-token"])).unwrap();
+    let files = harness.restore("with-secrets");
+    let expected = ["satchel.db", "web-token", "workspaces/web=a/shared/notes/todo.txt", "workspaces/web=a/vault/key"];
+    assert_eq!(names(&files), expected);
+}
+
+#[test]
+fn only_changes_are_stored_by_later_backups() {
+    let mut harness = BackupHarness::new();
+    let first = harness.add(1);
+    assert_eq!(first.written, first.bytes);
+    assert_eq!(harness.add(2).written, 0);
+    harness.put_blob(b"another photo");
+    harness.write("workspaces/web=a/shared/notes/todo.txt", b"buy tea!");
+    let mut pages = fs::read(harness.data().join("copy.db")).unwrap();
+    pages[5 << 20] ^= 1;
+    harness.write("copy.db", &pages);
+    assert_eq!(harness.add(3).written, 13 + 8 + (4 << 20), "a file, a note and a chunk");
+    assert_eq!(harness.restore("restored").last().unwrap().1, b"buy tea!");
+}
+
+#[test]
+fn missing_and_damaged_blobs_are_reported() {
+    let mut harness = BackupHarness::new();
+    let stored_before = harness.put_blob(b"a film");
+    harness.add(1);
+    fs::write(stored_before, "a fist").unwrap();
+    fs::write(harness.put_blob(b"a scan"), "a scam").unwrap();
+    fs::remove_file(harness.put_blob(b"a song")).unwrap();
+    let report = harness.add(2);
+    assert_eq!(report.missing, [b"a scan", b"a song"].map(Sha256::digest));
+    let files = harness.restore("restored");
+    assert!(files.iter().any(|(_, content)| content == b"a film"), "what an earlier backup has is not lost");
+}
+
+#[test]
+fn verify_finds_damage_and_next_backup_repairs_it() {
+    let harness = BackupHarness::new();
+    let (first, second) = (harness.add(1), harness.add(2));
+    let object = harness.repository_path().join("objects").join(format!("{:02x}", harness.blobs[0].0[0]));
+    let object = object.join(harness.blobs[0].to_string());
+    fs::write(&object, "a phot0").unwrap();
+    let report = harness.repository().verify().unwrap();
+    assert_eq!((report.good.len(), report.damaged.len()), (0, 2), "{report:?}");
+    let third = harness.add(3);
+    assert_eq!(third.written, 7);
+    let report = harness.repository().verify().unwrap();
+    assert_eq!(report.good, [first.id, second.id, third.id.clone()]);
+    let manifest = harness.repository_path().join("manifests").join(format!("{}.json", third.id));
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("todo.txt", "todo.tex")).unwrap();
+    let report = harness.repository().verify().unwrap();
+    assert_eq!((report.good.len(), &report.damaged[0].0), (2, &third.id), "{report:?}");
+}
+
+#[test]
+fn prune_removes_what_no_other_backup_needs() {
+    let mut harness = BackupHarness::new();
+    harness.add(1);
+    let forgotten = harness.blobs[0];
+    harness.blobs.clear();
+    harness.put_blob(b"another photo");
+    harness.add(2);
+    harness.add(3);
+    let repository = harness.repository();
+    assert_eq!(repository.prune(3).unwrap(), PruneReport::default());
+    assert!(repository.objects.find(&forgotten).unwrap().is_some());
+    assert_eq!(repository.prune(2).unwrap(), PruneReport { backups: 1, bytes: 7 });
+    assert!(repository.objects.find(&forgotten).unwrap().is_none(), "what is forgotten leaves the backups");
+    drop(repository);
+    let report = harness.repository().verify().unwrap();
+    assert_eq!((report.good.len(), report.damaged.len()), (2, 0));
+}
+
+/// The state of a process that is killed before it has named its manifest.
+#[test]
+fn unfinished_backup_does_not_count() {
+    let mut harness = BackupHarness::new();
+    let first = harness.add(1);
+    harness.put_blob(b"another photo");
+    let (repository, path) = (harness.repository(), harness.repository_path());
+    repository.objects.put(&harness.blobs[1], &mut b"another photo".as_slice(), &mut |_| {}).unwrap();
+    drop(repository);
+    fs::write(path.join(".satchel-1-0.part"), "half a file").unwrap();
+    assert_eq!(harness.repository().list().unwrap(), [first.id]);
+    assert!(!path.join(".satchel-1-0.part").exists(), "leftovers are removed");
+    assert_eq!(harness.restore("restored").len(), 3);
+    assert_eq!(harness.add(2).written, 0, "what was stored is stored");
+}
+
+#[test]
+fn directory_that_vanishes_gets_no_manifest() {
+    let harness = BackupHarness::new();
+    let (mut repository, path) = (harness.repository(), harness.repository_path());
+    // What is left of the mount point of a disk that was unplugged.
+    fs::rename(&path, path.with_extension("unplugged")).unwrap();
+    fs::create_dir(&path).unwrap();
+    let error = harness.try_add(&mut repository, 1, None).unwrap_err();
+    assert!(matches!(error, BackupError::Vanished(_)), "{error:?}");
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    let missing = BackupRepository::create(&harness.directory.path().join("unmounted/backups")).unwrap_err();
+    assert!(missing.to_string().contains("unmounted"), "{missing}");
+}
+
+#[test]
+fn one_process_at_a_time_writes() {
+    let harness = BackupHarness::new();
+    let repository = harness.repository();
+    for opened in
+        [BackupRepository::create(&harness.repository_path()), BackupRepository::open(&harness.repository_path())]
+    {
+        assert!(matches!(opened, Err(BackupError::Busy(_))), "{opened:?}");
+    }
+    drop(repository);
+    assert!(BackupRepository::open(&harness.repository_path()).is_ok());
+}
+
+#[test]
+fn restore_leaves_other_data_alone() {
+    let harness = BackupHarness::new();
+    harness.add(1);
+    let repository = harness.repository();
+    let (id, manifest) = repository.newest().unwrap();
+    let counter = BackupProgress::default();
+    let refused = repository.restore((&id, &manifest), &harness.data(), LAYOUT, &counter).unwrap_err();
+    assert!(matches!(refused, BackupError::NotEmpty(_)), "{refused:?}");
+    let target = harness.directory.path().join("restored");
+    let restored = repository.restore((&id, &manifest), &target, LAYOUT, &counter).unwrap();
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("satchel.db"), "somebody was faster").unwrap();
+    assert!(matches!(restored.publish(), Err(BackupError::NotEmpty(_))));
+    assert_eq!(fs::read(target.join("satchel.db")).unwrap(), b"somebody was faster");
+    assert!(!target.with_extension("restoring").exists());
+}
+
+#[test]
+fn manifest_leads_nowhere_else() {
+    let harness = BackupHarness::new();
+    let repository = harness.repository();
+    for path in ["../outside", "/etc/passwd", "a/../../b", ""] {
+        let mut manifest = BackupManifest::new(Timestamp(1), harness.data(), false, 16);
+        manifest.directories.push(PathBuf::from(path));
+        let (id, bytes) = manifest.encode("20260302T180411Z");
+        fs::write(harness.repository_path().join("manifests").join(format!("{id}.json")), bytes).unwrap();
+        let error = repository.manifest(&id).unwrap_err();
+        assert!(error.to_string().contains("outside the data directory"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What a restored copy holds back, and what becomes of it.
+
+use std::{sync::Arc, time::Duration};
+
+use satchel_domain::{ChannelName, FileReference, Filename, MediaInfo, PartContent, Sender, Sha256, StoredBlob};
+use satchel_local::UuidV7;
+use satchel_ports::{
+    Archive, Inbox, Leases, ManualClock, Outbox, Storage,
+    ledger::{ClaimMode, OutboxQuery},
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::Settings;
+
+const BACKUP_AT: Timestamp = Timestamp(1_000_000);
+const RELEASED_AT: Timestamp = Timestamp(9_000_000);
+
+const REPLY: Uuid = Uuid::from_u128(7);
+
+async fn open(directory: &TempDir, now: Timestamp) -> SqliteLedger {
+    let (clock, ids) = (Arc::new(ManualClock::at(now)), Arc::new(UuidV7));
+    SqliteLedger::open(directory.path(), Settings::default(), clock, ids).await.unwrap()
+}
+
+fn message(key: &str, sent_at: i64) -> InboundMessage {
+    let conversation = "discord:7".parse().unwrap();
+    let sent_at = Some(Timestamp(sent_at));
+    let text = format!("text of {key}");
+    InboundMessage { sent_at, text, ..InboundMessage::new(conversation, key.to_owned(), Sender::new("1", "Ann")) }
+}
+
+fn uploaded() -> StoredBlob {
+    StoredBlob {
+        sha256: Sha256::digest("a photo"),
+        bytes: 7,
+        mime: "image/png".to_owned(),
+        media: MediaInfo::default(),
+    }
+}
+
+/// A copy with a reply that was not sent and a message with a file that was not answered.
+async fn restored() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = open(&directory, BACKUP_AT).await;
+    let answered = ledger.receive(&message("answered", 1), ClaimMode::IfFree).await.unwrap();
+    let files = vec![FileReference::stored(&uploaded(), Filename::from_untrusted("photo.png"))];
+    ledger.receive(&InboundMessage { files, ..message("queued", 2) }, ClaimMode::Never).await.unwrap();
+    let reply: PartContent = PartContent::Notice { text: "the reply".to_owned() };
+    let insert = move |db: &Database| {
+        db.run("UPDATE inbox SET consumed_by = turn WHERE turn = ?1", [answered.turn.0])?;
+        db.run("UPDATE turns SET state = 'completed', indexed = 1 WHERE id = ?1", [answered.turn.0])?;
+        db.run(
+            "INSERT INTO parts (id, lane, turn, turn_sequence, position, kind, content, state, state_detail, settled, \
+                 attempts, labelled, created_at) VALUES (?1, 1, ?2, 1, 0, 'notice', ?3, 'pending', ?4, 0, 0, 0, 1)",
+            params![REPLY, answered.turn.0, Json(&reply), Json(&PartState::Pending)],
+        )
+    };
+    ledger.writer.run("inserting", insert).await.unwrap();
+    ledger.hold_back(BACKUP_AT, PathBuf::from("/srv/satchel")).await.unwrap();
+    directory
+}
+
+async fn claim(ledger: &SqliteLedger) -> Option<(Option<String>, bool)> {
+    let claimed = ledger.claim_lane(&[ChannelName::new("discord").unwrap()]).await.unwrap()?;
+    Some((claimed.turn.map(|turn| turn.messages[0].message.key.clone()), claimed.unsettled))
+}
+
+fn keys(messages: &[QueuedMessage]) -> Vec<&str> {
+    messages.iter().map(|queued| queued.message.key.as_str()).collect()
+}
+
+async fn release(directory: &TempDir, unsettled: HeldChoice, received: HeldChoice) -> SqliteLedger {
+    open(directory, RELEASED_AT).await.release_held(ReleaseRequest { unsettled, received }).await.unwrap();
+    // The process that runs is another one than that of the command.
+    open(directory, RELEASED_AT).await
+}
+
+#[tokio::test]
+async fn unsettled_parts_and_messages_are_held_back() {
+    let directory = restored().await;
+    let copy = find_restored_copy(directory.path()).unwrap().unwrap();
+    let expected = RestoredCopy { backup_at: BACKUP_AT, original: PathBuf::from("/srv/satchel"), released_at: None };
+    assert_eq!(copy, expected);
+    let ledger = open(&directory, RELEASED_AT).await;
+    assert_eq!(claim(&ledger).await, None, "nothing is sent and nothing answered");
+    let held = ledger.held_back().await.unwrap().unwrap();
+    assert_eq!((held.parts.len(), keys(&held.unanswered), keys(&held.received)), (1, vec!["queued"], vec![]));
+    let repeated = ledger.receive(&message("queued", 2), ClaimMode::Never).await.unwrap();
+    assert!(repeated.duplicate);
+    let blob = uploaded().sha256;
+    assert_eq!(ledger.find_unreferenced(&[blob]).await.unwrap(), [], "its file stays until it is decided");
+}
+
+#[tokio::test]
+async fn dropped_parts_and_messages_stay_unsent() {
+    let directory = restored().await;
+    let ledger = release(&directory, HeldChoice::Drop, HeldChoice::Drop).await;
+    assert_eq!(claim(&ledger).await, None);
+    let held = ledger.held_back().await.unwrap().unwrap();
+    assert_eq!((held.parts.len(), held.unanswered.len(), held.copy.released_at), (0, 0, Some(RELEASED_AT)));
+    let parts = ledger.parts(&OutboxQuery::default()).await.unwrap();
+    assert_eq!(parts[0].state, PartState::Failed { reason: FailureReason::HeldBack }, "it can be looked up");
+    let repeated = ledger.receive(&message("queued", 2), ClaimMode::IfFree).await.unwrap();
+    assert!(repeated.duplicate && repeated.claimed.is_none());
+}
+
+#[tokio::test]
+async fn released_parts_and_messages_are_sent() {
+    let directory = restored().await;
+    let ledger = release(&directory, HeldChoice::Resume, HeldChoice::Drop).await;
+    assert_eq!(claim(&ledger).await, Some((Some("queued".to_owned()), true)));
+    let query = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
+    let parts = ledger.parts(&query).await.unwrap();
+    assert_eq!((parts.len(), parts[0].state.clone(), parts[0].created_at), (1, PartState::Pending, RELEASED_AT));
+    ledger.discard_part(parts[0].id).await.unwrap();
+}
+
+#[tokio::test]
+async fn messages_sent_before_release_wait_for_owner() {
+    let directory = restored().await;
+    let ledger = release(&directory, HeldChoice::Drop, HeldChoice::Drop).await;
+    let before = RELEASED_AT.0 - 1;
+    for key in ["missed", "missed", "missed too"] {
+        let received = ledger.receive(&message(key, before), ClaimMode::IfFree).await.unwrap();
+        assert!(received.claimed.is_none(), "{key}");
+    }
+    let held = ledger.held_back().await.unwrap().unwrap();
+    assert_eq!((keys(&held.unanswered), keys(&held.received)), (vec![], vec!["missed", "missed too"]));
+    assert_eq!(claim(&ledger).await, None);
+    let later = message("new", RELEASED_AT.saturating_add(Duration::from_secs(1)).0);
+    let received = ledger.receive(&later, ClaimMode::IfFree).await.unwrap();
+    assert_eq!(received.claimed.unwrap().turn.unwrap().messages[0].message.key, "new");
+    drop(ledger);
+    let ledger = release(&directory, HeldChoice::Drop, HeldChoice::Resume).await;
+    assert_eq!(claim(&ledger).await, Some((Some("missed".to_owned()), false)), "in the order in which they came");
+    assert!(ledger.held_back().await.unwrap().unwrap().received.is_empty());
+    assert_eq!(find_restored_copy(directory.path()).unwrap().unwrap().released_at, Some(RELEASED_AT));
+}
+
+#[tokio::test]
+async fn other_databases_hold_nothing_back() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(find_restored_copy(directory.path()).unwrap(), None);
+    let ledger = open(&directory, RELEASED_AT).await;
+    assert!(ledger.held_back().await.unwrap().is_none());
+    assert!(ledger.receive(&message("old", 1), ClaimMode::IfFree).await.unwrap().claimed.is_some());
+}
