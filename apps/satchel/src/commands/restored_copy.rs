@@ -64,7 +64,7 @@ fn check_original_stopped(copy: &RestoredCopy, directory: &Path) -> anyhow::Resu
 pub async fn list(config: &Config, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let ledger = stores::open_ledger(stores::database_dir(config)?).await?;
     let held = ledger.held_back().await?;
-    let missed = missed_runs(config, held.as_ref(), &*ledger).await?;
+    let missed = missed_runs(config, held.as_ref(), &ledger).await?;
     if json {
         return Ok(write_json(out, &to_json(held.as_ref(), &missed))?);
     }
@@ -83,7 +83,7 @@ pub async fn release(options: &ReleaseOptions, config: &Config, out: &mut dyn Wr
     let directory: PathBuf = stores::database_dir(config)?.to_owned();
     let ledger = stores::open_ledger(&directory).await?;
     let held = ledger.held_back().await?;
-    let missed = missed_runs(config, held.as_ref(), &*ledger).await?;
+    let missed = missed_runs(config, held.as_ref(), &ledger).await?;
     let Some(held) = held else {
         anyhow::bail!(
             "the data in {} was not restored from a backup: there is nothing to release",
