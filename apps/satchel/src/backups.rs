@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -16,6 +17,7 @@ use satchel_files::{
 use satchel_ledger_sqlite::{DATABASE, copy_database};
 use satchel_local::SystemClock;
 use satchel_ports::Clock;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,6 +28,9 @@ use crate::{
 
 /// How soon a backup that failed is tried again, and how often the clock is read: it may be set.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// How far the priority of the threads of a backup is lowered: people who talk come first.
+const NICENESS: i32 = 5;
 
 /// The files of the data directory that only a backup with secrets contains: the key and the token of the page.
 const SECRET_FILES: [&str; 2] = ["web-key", "web-token"];
@@ -115,6 +120,28 @@ impl BackupSource {
     }
 }
 
+/// Runs blocking work on a thread of its own, whose priority, and that of the threads that it starts, is lowered. Work that
+/// nobody waits for any more goes on.
+///
+/// # Errors
+/// When no thread can be started, or the work panics.
+pub(crate) async fn run_at_low_priority<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    let (sender, receiver) = oneshot::channel();
+    let started = thread::Builder::new().name("backup".to_owned()).spawn(move || {
+        // Elsewhere it is the priority of the whole process.
+        if cfg!(target_os = "linux") {
+            // Where the system doesn't allow it, the work is done with the usual priority.
+            let _ = rustix::process::nice(NICENESS);
+        }
+        // The caller may wait no longer.
+        let _ = sender.send(work());
+    });
+    started.context("failed to start a thread")?;
+    receiver.await.context("the work was interrupted")
+}
+
 /// Makes backups while Satchel runs.
 pub(crate) struct BackupTask {
     source: BackupSource,
@@ -144,9 +171,9 @@ impl BackupTask {
         let task = Arc::new(self);
         loop {
             let due = Arc::clone(&task);
-            let made = tokio::task::spawn_blocking(move || due.back_up_if_due());
+            let made = run_at_low_priority(move || due.back_up_if_due());
             let Some(made) = stop.run_until_cancelled(made).await else { return };
-            let delay = made.map_err(anyhow::Error::from).flatten().unwrap_or_else(|error| {
+            let delay = made.flatten().unwrap_or_else(|error| {
                 tracing::warn!(
                     directory = %task.directory.display(),
                     error = format!("{error:#}"),

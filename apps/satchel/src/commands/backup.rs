@@ -3,6 +3,7 @@
 use std::{
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use super::{UsageError, format_timestamp, print_error, write_json, write_table};
 use crate::{
-    backups::{BackupSource, RESTORE_LAYOUT},
+    backups::{BackupSource, RESTORE_LAYOUT, run_at_low_priority},
     cli::{BackupCreateOptions, BackupRestoreOptions},
     config::Config,
     stores,
@@ -209,13 +210,13 @@ async fn run_with_progress<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     let counter = Arc::new(BackupProgress::default());
     let working = Arc::clone(&counter);
-    let mut work = tokio::task::spawn_blocking(move || work(&working));
+    let mut work = pin!(run_at_low_priority(move || work(&working)));
     let mut stderr = std::io::stderr();
     let shows_progress = stderr.is_terminal();
     let mut interval = tokio::time::interval(PROGRESS_INTERVAL);
     let result = loop {
         tokio::select! {
-            result = &mut work => break result.context("the work was interrupted"),
+            result = &mut work => break result,
             _ = interval.tick() => if shows_progress && counter.bytes() > 0 {
                 let _ = write!(stderr, "\r{} {done}\u{1b}[K", format_bytes(counter.bytes()));
             },
