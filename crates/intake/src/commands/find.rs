@@ -76,7 +76,7 @@ pub(super) async fn find(
     let has_more = results.hits.len() > last;
     let mut text = String::new();
     for hit in results.hits.iter().take(last).skip(last - PAGE_SIZE) {
-        write_place(&mut text, hit, &files_of(ledger, hit).await?, zone);
+        write_hit(&mut text, hit, &files_of(ledger, hit).await?, zone);
     }
     let named = to_inline_code(words, MAX_NAME_CHARS);
     let heading = match (text.is_empty(), *page) {
@@ -109,7 +109,7 @@ async fn files_of(ledger: &Ledger, hit: &SearchHit) -> Result<Vec<Attachment>, L
     Ok(files)
 }
 
-fn write_place(text: &mut String, hit: &SearchHit, files: &[Attachment], zone: &Zone) {
+fn write_hit(text: &mut String, hit: &SearchHit, files: &[Attachment], zone: &Zone) {
     let excerpt: String = hit.excerpt.iter().map(format_piece).collect();
     let _ = writeln!(
         text,
