@@ -31,9 +31,15 @@ pub(crate) fn receive(db: &Database, message: &InboundMessage, claim: ClaimMode)
     let is_own = lane.state.holder == Some(db.process.holder);
     let is_free = !is_own && lanes::is_free(db, &lane, now);
     if restored::is_held_back(db, message) {
-        let arrival = Arrival { db, message, lane: lane.id, now, is_held: true };
-        let (turn, _) = arrival.add()?;
-        restored::hold_received(db, turn)?;
+        let arrival = Arrival { db, message, lane: lane.id, now, is_held: !is_free };
+        let turn = match arrival.replace_original()? {
+            Some(turn) => turn,
+            None => {
+                let (turn, _) = arrival.add()?;
+                restored::hold_received(db, turn)?;
+                turn
+            }
+        };
         return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
     }
     let work = LaneWork::read(db, lane.id)?;

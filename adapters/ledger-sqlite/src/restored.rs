@@ -165,6 +165,7 @@ pub(crate) fn is_held_back(db: &Database, message: &InboundMessage) -> bool {
 
 /// Holds back the new turn of a message that came in.
 pub(crate) fn hold_received(db: &Database, turn: TurnId) -> Result<()> {
+    tracing::warn!(turn.id = %turn, "a message from before this restored copy was released is held back; `satchel backup held` lists it");
     db.run("INSERT OR IGNORE INTO held_turns (turn, received) VALUES (?1, 1)", [turn.0])?;
     complete_held(db)
 }

@@ -20,7 +20,7 @@ pub(crate) fn retry(db: &Database, retry: &TurnRetry) -> Result<RetryOutcome> {
     )?;
     let Some((sequence, replaced_by)) = turn else { return Ok(RetryOutcome::NotFound) };
     if let Some(turn) = replaced_by {
-        return Ok(RetryOutcome::Queued(TurnId(turn)));
+        return repeated(db, TurnId(turn), retry);
     }
     if lanes::is_busy(db, lane)? {
         return Ok(RetryOutcome::Busy);
@@ -40,6 +40,16 @@ pub(crate) fn retry(db: &Database, retry: &TurnRetry) -> Result<RetryOutcome> {
     db.run("UPDATE turns SET replaced_by = ?2 WHERE id = ?1", params![retry.turn.0, new])?;
     db.run("DELETE FROM history WHERE lane = ?1 AND turn = ?2", params![lane, retry.turn.0])?;
     Ok(RetryOutcome::Queued(TurnId(new)))
+}
+
+/// What a repeated request gets: the turn that it made, unless it asks for other words than that has.
+fn repeated(db: &Database, turn: TurnId, retry: &TurnRetry) -> Result<RetryOutcome> {
+    let text: Option<(String,)> = db.find(
+        "SELECT COALESCE(message ->> 'text', '') FROM inbox WHERE turn = ?1 ORDER BY sequence DESC LIMIT 1",
+        [turn.0],
+    )?;
+    let is_same = retry.text.as_ref().is_none_or(|wanted| text.is_some_and(|(text,)| text == *wanted));
+    Ok(if is_same { RetryOutcome::Queued(turn) } else { RetryOutcome::NotLast })
 }
 
 /// Reads what a turn has answered, in the order of arrival: its own messages and those that were injected into it.

@@ -48,10 +48,11 @@ pub(crate) fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelNam
                          OR (consumed_by = answering.id AND consumed_by <> turn)), \
                      substr(response ->> 'text', 1, 65536)), \
                  (SELECT group_concat(filename, char(10) ORDER BY number) FROM attachments \
-                  WHERE forgotten_at IS NULL AND turn IN (SELECT answering.id \
+                  WHERE forgotten_at IS NULL AND visibility = 'deliver' AND turn IN (SELECT answering.id \
                       UNION ALL SELECT turn FROM inbox WHERE consumed_by = answering.id AND consumed_by <> turn)) \
              FROM turns AS answering JOIN lanes ON lanes.id = lane \
-             WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id AND message ->> 'text' LIKE '/find%') \
+             WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id \
+                 AND (trim(message ->> 'text') LIKE '/find' OR trim(message ->> 'text') LIKE '/find %')) \
                AND answering.sequence IN ",
             next_turns!()
         ),

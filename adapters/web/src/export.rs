@@ -75,8 +75,8 @@ impl Export {
         self.files.extend(files.map(|file| (file.path.clone(), file)));
     }
 
-    /// Writes the archive as it is read. A failure of the store ends the stream with an error, so that nobody takes what
-    /// came so far for the whole.
+    /// Writes the archive as it is read. What of a file can't be read is said in the text. Any other failure ends the stream
+    /// with an error, so that nobody takes what came so far for the whole.
     /// The permit is returned with the end of the writing.
     pub(crate) fn into_stream(
         self,

@@ -190,25 +190,41 @@ impl BackupTask {
     /// Makes a backup if the newest one is old enough, and returns when to look again.
     fn back_up_if_due(&self) -> anyhow::Result<Duration> {
         let mut repository = BackupRepository::open_for_writing(&self.directory)?;
-        let newest = repository.newest().ok().map(|(_, manifest)| manifest.taken_at);
-        let wait = newest.map_or(Duration::ZERO, |newest| time_to_next(newest, self.clock.wall(), self.interval));
+        let now = self.clock.wall();
+        let newest = repository.newest(now).ok().map(|(_, manifest)| manifest.taken_at);
+        let wait = newest.map_or(Duration::ZERO, |newest| time_to_next(newest, now, self.interval));
         if !wait.is_zero() {
             return Ok(wait.min(RETRY_INTERVAL));
         }
         let report = self.source.back_up(&mut repository, &BackupProgress::default())?;
-        let pruned =
-            repository.prune(self.keep).context("the backup is complete, but old ones could not be removed")?;
-        let BackupReport { id, bytes, written, missing, .. } = report;
+        let BackupReport { id, bytes, written, missing, skipped, .. } = report;
         tracing::info!(
             directory = %self.directory.display(),
             bytes,
             written,
-            missing_files = missing.len(),
-            removed = pruned.backups,
             "made the backup {id}: {}, {} of it new",
             format_bytes(bytes),
             format_bytes(written)
         );
+        if !missing.is_empty() || !skipped.is_empty() {
+            tracing::warn!(
+                missing = missing.len(),
+                skipped = skipped.len(),
+                first = skipped.first().map(|path| path.display().to_string()),
+                "the backup is without some files: missing or damaged in the file store, unreadable, or changed all the \
+                 time; `satchel backup create` names them"
+            );
+        }
+        match repository.prune(self.keep, &id) {
+            Ok(pruned) if pruned.backups > 0 => {
+                tracing::info!(removed = pruned.backups, freed = pruned.bytes, "removed old backups");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "old backups could not be removed; `satchel backup verify` names one that is damaged"
+            ),
+        }
         Ok(self.interval.min(RETRY_INTERVAL))
     }
 }

@@ -113,7 +113,7 @@ pub struct InboundMessage {
     /// Whether others can read along and write too: a group, a forum topic, a guild's channel.
     #[serde(default, skip_serializing_if = "is_false")]
     pub group: bool,
-    /// When they sent it, where the platform tells.
+    /// When they sent it, or edited it if it is an edit, where the platform tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
     /// The text.

@@ -185,7 +185,7 @@ impl InboundReader {
             edit_of,
             parents: self.parent_conversations(head.channel_id.0),
             group: guild.is_some(),
-            sent_at: i64::try_from(snowflake::unix_ms(head.id.0)).ok().map(Timestamp),
+            sent_at: sent_at(head.id.0, head.edited_timestamp.as_deref().filter(|_| edited)),
             text,
             files,
             message: Some(MessageRef(id)),
@@ -397,6 +397,12 @@ fn original_name(attachment: &Attachment) -> String {
 
 fn has_extension(title: &str, extension: &str) -> bool {
     title.rsplit_once('.').is_some_and(|(_, existing)| existing.eq_ignore_ascii_case(extension))
+}
+
+/// When a message was sent, or edited if it is an edit.
+fn sent_at(id: u64, edited_at: Option<&str>) -> Option<Timestamp> {
+    let id = edited_at.and_then(snowflake::from_second).unwrap_or(id);
+    i64::try_from(snowflake::unix_ms(id)).ok().map(Timestamp)
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ pub struct BackupReport {
 /// Where the objects and the manifest of a backup go.
 pub(super) trait BackupTarget {
     /// The newest backup before this one.
-    fn previous(&self) -> Option<BackupManifest>;
+    fn previous(&self, now: Timestamp) -> Option<BackupManifest>;
 
     /// The size of an object; `None` where it must be stored.
     fn find(&self, sha256: &Sha256) -> io::Result<Option<u64>>;
@@ -99,8 +99,8 @@ pub(super) trait BackupTarget {
 }
 
 impl BackupTarget for BackupRepository {
-    fn previous(&self) -> Option<BackupManifest> {
-        self.newest().ok().map(|(_, manifest)| manifest)
+    fn previous(&self, now: Timestamp) -> Option<BackupManifest> {
+        self.newest(now).ok().map(|(_, manifest)| manifest)
     }
 
     fn find(&self, sha256: &Sha256) -> io::Result<Option<u64>> {
@@ -144,7 +144,7 @@ pub(super) fn create(
     let data_dir = PathBuf::from(contents.data_dir.to_string_lossy().into_owned());
     let manifest =
         BackupManifest::new(contents.taken_at, data_dir, contents.secrets.is_some(), contents.database_version);
-    let previous = target.previous();
+    let previous = target.previous(contents.taken_at);
     let previous = previous.iter().flat_map(|manifest| &manifest.files).map(|file| (file.path.clone(), file.clone()));
     let mut backup = Backup { previous: previous.collect(), target, contents, written, manifest, skipped: Vec::new() };
     backup.add_database()?;
@@ -298,7 +298,8 @@ impl Backup<'_> {
             let failed = |error| BackupError::at("read", self.contents.data_dir.join(&at))(error);
             let file = match directory.open_with(name, &options) {
                 Err(error) if is_gone(&error) => return Ok(()),
-                opened => opened.map_err(failed)?,
+                Err(error) => return self.skip(at, &error),
+                Ok(file) => file,
             };
             let metadata = file.metadata().map_err(failed)?;
             if let Some(entry) = self.find_unchanged(&at, &metadata)? {
@@ -306,7 +307,10 @@ impl Backup<'_> {
                 return Ok(());
             }
             let mut file = file.into_std();
-            let sha256 = objects::hash(&mut file).map_err(failed)?;
+            let sha256 = match objects::hash(&mut file) {
+                Ok(sha256) => sha256,
+                Err(error) => return self.skip(at, &error),
+            };
             let object = ObjectRef { sha256, bytes: metadata.len() };
             let put = match self.find(&sha256)? {
                 Some(bytes) if bytes == object.bytes => Ok(()),
@@ -326,6 +330,13 @@ impl Backup<'_> {
                 Err(error) => return Err(self.object_error(&self.contents.data_dir.join(at), error)),
             }
         }
+        self.skipped.push(at);
+        Ok(())
+    }
+
+    /// Leaves out a file that can't be read, so that the others are backed up all the same.
+    fn skip(&mut self, at: PathBuf, error: &io::Error) -> Result<(), BackupError> {
+        tracing::warn!(path = %at.display(), %error, "a file can't be read; the backup is made without it");
         self.skipped.push(at);
         Ok(())
     }

@@ -15,7 +15,7 @@ use sha2::Digest;
 
 use crate::{directory, native_runner::NativeWriter, temp::TempFile};
 
-const OBJECTS_DIRECTORY: &str = "objects";
+pub(super) const OBJECTS_DIRECTORY: &str = "objects";
 
 const BLOCK_BYTES: usize = 512 * 1024;
 
@@ -41,10 +41,9 @@ pub(super) struct ObjectStore {
 }
 
 impl ObjectStore {
-    /// Opens the objects of a repository.
-    pub(super) fn open(root: &Dir) -> io::Result<Self> {
-        directory::ensure(root, Path::new(OBJECTS_DIRECTORY), FileAccess::Owner)?;
-        Ok(Self { root: root.try_clone()? })
+    /// The objects of a repository, by its directory.
+    pub(super) fn new(root: Dir) -> Self {
+        Self { root }
     }
 
     /// The size of an object; `None` if there is none.
@@ -84,7 +83,9 @@ impl ObjectStore {
         for shard in objects.entries()? {
             directory::sync(&objects.open_dir(shard?.file_name())?)?;
         }
-        Ok(())
+        // A process that was killed may have created them without that.
+        directory::sync(&objects)?;
+        directory::sync(&self.root)
     }
 
     pub(super) fn open_object(&self, sha256: &Sha256) -> io::Result<File> {

@@ -12,12 +12,12 @@ use cap_std::{
     ambient_authority,
     fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt},
 };
-use satchel_domain::Sha256;
+use satchel_domain::{Sha256, Timestamp};
 use satchel_ports::FileAccess;
 
 use super::{
     BackupError, BackupId, BackupManifest,
-    objects::{ObjectStore, create_temp_file},
+    objects::{OBJECTS_DIRECTORY, ObjectStore, create_temp_file},
 };
 use crate::{
     directory, modes,
@@ -36,7 +36,7 @@ pub struct BackupRepository {
     pub(super) root: Dir,
     pub(super) objects: ObjectStore,
     manifests: Dir,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// A file for what a backup is made of. It is removed when dropped, or else by the next backup.
@@ -82,13 +82,21 @@ impl BackupRepository {
     /// When it can't be used, or another process works in it.
     pub fn open_for_writing(path: &Path) -> Result<Self, BackupError> {
         let root = open_directory(path)?;
-        let lock = lock(&root, path, File::try_lock)?;
-        let repository = Self::open_locked(path, root, lock)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(FileAccess::Owner.file_mode());
+        let file = root.open_with(LOCK_FILE, &options).map_err(write_error("lock", path))?.into_std();
+        let lock = lock(file, path, File::try_lock)?;
+        modes::close_directory(&root, path);
+        for directory in [OBJECTS_DIRECTORY, MANIFESTS_DIRECTORY] {
+            directory::ensure(&root, Path::new(directory), FileAccess::Owner)
+                .map_err(write_error("create the directory", path.join(directory)))?;
+        }
+        let repository = Self::open_locked(path, root, Some(lock))?;
         repository.remove_leftovers().map_err(write_error("clean the directory", path))?;
         Ok(repository)
     }
 
-    /// Opens the repository of a directory that exists, to read it.
+    /// Opens the repository of a directory that exists, to read it. Nothing is written: its disk may be read-only.
     ///
     /// # Errors
     /// When it can't be read, or another process writes to it.
@@ -97,15 +105,18 @@ impl BackupRepository {
         if !root.exists(MANIFESTS_DIRECTORY) {
             return Err(BackupError::Empty(path.to_owned()));
         }
-        let lock = lock(&root, path, File::try_lock_shared)?;
+        // A copy of the directory may lack it.
+        let lock = match root.open(LOCK_FILE) {
+            Ok(file) => Some(lock(file.into_std(), path, File::try_lock_shared)?),
+            Err(_) => None,
+        };
         Self::open_locked(path, root, lock)
     }
 
-    fn open_locked(path: &Path, root: Dir, lock: File) -> Result<Self, BackupError> {
-        modes::close_directory(&root, path);
-        let objects = ObjectStore::open(&root).map_err(write_error("create the directory", path))?;
-        let manifests = directory::ensure(&root, Path::new(MANIFESTS_DIRECTORY), FileAccess::Owner)
-            .map_err(write_error("create the directory", path.join(MANIFESTS_DIRECTORY)))?;
+    fn open_locked(path: &Path, root: Dir, lock: Option<File>) -> Result<Self, BackupError> {
+        let failed = || BackupError::at("open the directory", path);
+        let objects = ObjectStore::new(root.try_clone().map_err(failed())?);
+        let manifests = root.open_dir(MANIFESTS_DIRECTORY).map_err(failed())?;
         Ok(Self { path: path.to_owned(), root, objects, manifests, _lock: lock })
     }
 
@@ -137,14 +148,16 @@ impl BackupRepository {
         }
     }
 
-    /// The newest backup whose manifest can be read.
+    /// The newest backup whose manifest can be read. One from the future was made by a clock that was wrong, and counts for
+    /// none.
     ///
     /// # Errors
     /// When there is none, or the directory can't be read.
-    pub fn newest(&self) -> Result<(BackupId, BackupManifest), BackupError> {
+    pub fn newest(&self, now: Timestamp) -> Result<(BackupId, BackupManifest), BackupError> {
         let mut first_error = None;
         for id in self.list()?.into_iter().rev() {
             match self.manifest(&id) {
+                Ok(manifest) if manifest.taken_at > now => {}
                 Ok(manifest) => return Ok((id, manifest)),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -174,14 +187,18 @@ impl BackupRepository {
         Ok(id)
     }
 
-    /// Removes all backups but the newest ones, and the objects that no other backup needs.
+    /// Removes all backups but the newest ones and the one that was made just now, and the objects that no other backup
+    /// needs.
     ///
     /// # Errors
     /// When a manifest can't be read, whose objects are then unknown, or something can't be removed.
-    pub fn prune(&self, keep: usize) -> Result<PruneReport, BackupError> {
+    pub fn prune(&self, keep: usize, made: &BackupId) -> Result<PruneReport, BackupError> {
         let failed = |source| BackupError::Io { doing: "remove old backups from", path: self.path.clone(), source };
         let ids = self.list()?;
-        let (old, wanted) = ids.split_at(ids.len().saturating_sub(keep));
+        let others = keep.saturating_sub(1);
+        let (current, others_first): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| id == made);
+        let (old, newest) = others_first.split_at(others_first.len().saturating_sub(others));
+        let wanted = newest.iter().chain(&current);
         let mut objects: HashSet<Sha256> = HashSet::new();
         for id in wanted {
             objects.extend(self.manifest(id)?.objects().map(|object| object.sha256));
@@ -244,13 +261,10 @@ fn open_directory(path: &Path) -> Result<Dir, BackupError> {
 }
 
 fn lock(
-    root: &Dir,
+    file: File,
     path: &Path,
     try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
 ) -> Result<File, BackupError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).mode(FileAccess::Owner.file_mode());
-    let file = root.open_with(LOCK_FILE, &options).map_err(write_error("lock", path))?.into_std();
     match try_lock(&file) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(BackupError::Busy(path.to_owned())),

@@ -87,7 +87,7 @@ impl BackupHarness {
     /// Restores the newest backup, and returns all files with their contents.
     fn restore(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         let repository = self.repository();
-        let (id, manifest) = repository.newest().unwrap();
+        let (id, manifest) = repository.newest(Timestamp(i64::MAX)).unwrap();
         let target = self.directory.path().join(name);
         repository.restore((&id, &manifest), &target, LAYOUT, &BackupProgress::default()).unwrap().publish().unwrap();
         let mut files = Vec::new();
@@ -190,11 +190,11 @@ fn prune_removes_what_no_other_backup_needs() {
     harness.blobs.clear();
     harness.put_blob(b"another photo");
     harness.add(2);
-    harness.add(3);
+    let made = harness.add(3).id;
     let repository = harness.repository();
-    assert_eq!(repository.prune(3).unwrap(), PruneReport::default());
+    assert_eq!(repository.prune(3, &made).unwrap(), PruneReport::default());
     assert!(repository.objects.find(&forgotten).unwrap().is_some());
-    assert_eq!(repository.prune(2).unwrap(), PruneReport { backups: 1, bytes: 7 });
+    assert_eq!(repository.prune(2, &made).unwrap(), PruneReport { backups: 1, bytes: 7 });
     assert!(repository.objects.find(&forgotten).unwrap().is_none(), "what is forgotten leaves the backups");
     drop(repository);
     let report = harness.repository().verify().unwrap();
@@ -249,7 +249,7 @@ fn restore_leaves_other_data_alone() {
     let harness = BackupHarness::new();
     harness.add(1);
     let repository = harness.repository();
-    let (id, manifest) = repository.newest().unwrap();
+    let (id, manifest) = repository.newest(Timestamp(i64::MAX)).unwrap();
     let counter = BackupProgress::default();
     let refused = repository.restore((&id, &manifest), &harness.data(), LAYOUT, &counter).unwrap_err();
     assert!(matches!(refused, BackupError::NotEmpty(_)), "{refused:?}");
@@ -274,4 +274,34 @@ fn manifest_leads_nowhere_else() {
         let error = repository.manifest(&id).unwrap_err();
         assert!(error.to_string().contains("outside the data directory"), "{error}");
     }
+}
+
+/// A clock that was wrong once must neither stand in for the present nor crowd it out.
+#[test]
+fn backup_from_the_future_counts_for_none() {
+    let harness = BackupHarness::new();
+    let future = harness.add(9_000).id;
+    let made = harness.add(2).id;
+    let repository = harness.repository();
+    let now = repository.manifest(&made).unwrap().taken_at;
+    assert_eq!(repository.newest(now).unwrap().0, made);
+    assert_eq!(repository.prune(2, &made).unwrap().backups, 0);
+    assert_eq!(repository.prune(1, &made).unwrap().backups, 1);
+    assert_eq!(repository.list().unwrap(), [made]);
+    assert!(repository.manifest(&future).is_err());
+}
+
+/// After a disaster its disk is mounted read-only.
+#[test]
+fn read_only_repository_is_restored() {
+    let harness = BackupHarness::new();
+    harness.add(1);
+    let path = harness.repository().path.clone();
+    fs::remove_file(path.join("lock")).unwrap();
+    let before = fs::metadata(&path).unwrap().modified().unwrap();
+    let repository = BackupRepository::open(&path).unwrap();
+    let (id, manifest) = repository.newest(Timestamp(i64::MAX)).unwrap();
+    let target = harness.directory.path().join("restored");
+    repository.restore((&id, &manifest), &target, LAYOUT, &BackupProgress::default()).unwrap().publish().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before, "nothing was written");
 }

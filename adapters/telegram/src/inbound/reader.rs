@@ -217,10 +217,11 @@ impl InboundReader {
             }
             None => (message_key, None),
         };
+        let sent_at = head.edit_date.filter(|_| edit_of.is_some()).unwrap_or(head.date);
         let message = InboundMessage {
             edit_of,
             group: head.chat.is_group(),
-            sent_at: Some(Timestamp(head.date.saturating_mul(1_000))),
+            sent_at: Some(Timestamp(sent_at.saturating_mul(1_000))),
             text,
             files,
             album: head.media_group_id.clone(),

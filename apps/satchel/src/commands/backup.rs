@@ -48,7 +48,7 @@ pub async fn create(
     let (report, pruned) = run_with_progress("written", move |written| {
         let mut repository = BackupRepository::create(&directory)?;
         let report = source.back_up(&mut repository, written)?;
-        let pruned = keep.map(|keep| repository.prune(keep)).transpose();
+        let pruned = keep.map(|keep| repository.prune(keep, &report.id)).transpose();
         Ok((report, pruned.context("the backup is complete, but old ones could not be removed")?))
     })
     .await?;
@@ -143,7 +143,7 @@ pub async fn verify(directory: PathBuf, out: &mut dyn Write) -> anyhow::Result<(
         let report = repository.verify()?;
         // Says that there are none.
         if report.good.is_empty() && report.damaged.is_empty() {
-            repository.newest()?;
+            repository.newest(SystemClock::new().wall())?;
         }
         anyhow::Ok(report)
     });
@@ -178,7 +178,7 @@ pub async fn restore(options: &BackupRestoreOptions, cwd: &Path, out: &mut dyn W
         let repository = BackupRepository::open(&directory)?;
         let (id, manifest) = match wanted {
             Some(id) => (id.clone(), repository.manifest(&id)?),
-            None => repository.newest()?,
+            None => repository.newest(SystemClock::new().wall())?,
         };
         let restored = repository.restore((&id, &manifest), &data_dir, RESTORE_LAYOUT, written)?;
         Ok((id, manifest, restored))

@@ -3,10 +3,13 @@
 use satchel_domain::{Button, OutgoingResponse, remedy};
 use satchel_ports::{
     Ledger, LedgerError,
-    ledger::{HistoryChange, OutboxQuery, UsageQuery, UsageScope},
+    ledger::{HistoryChange, OutboxQuery, TurnQuery, UsageQuery, UsageScope},
 };
 
-use super::storage::{StorageServices, format_usage};
+use super::{
+    ChatCommand,
+    storage::{StorageServices, format_usage},
+};
 use crate::pairing::CommandContext;
 
 /// What stands behind `/forget` for everything.
@@ -45,6 +48,11 @@ pub(super) async fn forget_all(
     if context.group && !context.is_by_owner() {
         return Ok(unchanged("Only an owner can remove everything of a group. Nothing was removed.".to_owned()));
     }
+    // A button that was pressed long after the question asks again.
+    let command = match command {
+        ForgetAll::Confirmed if !has_asked(ledger, context).await? => ForgetAll::Ask,
+        command => command,
+    };
     match command {
         ForgetAll::Declined => Ok(unchanged("Nothing was removed.".to_owned())),
         ForgetAll::Ask => {
@@ -85,12 +93,25 @@ pub(super) async fn forget_all(
     }
 }
 
+/// Whether the turn before this one asked.
+async fn has_asked(ledger: &Ledger, context: &CommandContext<'_>) -> Result<bool, LedgerError> {
+    let query = TurnQuery { conversation: context.conversation.clone(), before: Some(context.turn), limit: 1 };
+    let turns = ledger.archive.turns(&query).await?;
+    let mut messages = turns.iter().flat_map(|turn| &turn.messages);
+    Ok(messages.any(|queued| ChatCommand::parse(&queued.message.text) == Some(ChatCommand::ForgetAll(ForgetAll::Ask))))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{collections::BTreeMap, io};
 
-    use satchel_domain::{ConversationId, Part, PartContent, PartId, Sender, Timestamp, TurnId};
-    use satchel_ports::{MockBlobs, MockLedger, MockWorkspace, ledger::Quotas};
+    use satchel_domain::{
+        ConversationId, InboundMessage, InboxId, Part, PartContent, PartId, Sender, Timestamp, TurnId,
+    };
+    use satchel_ports::{
+        MockBlobs, MockLedger, MockWorkspace,
+        ledger::{QueuedMessage, Quotas, TurnRecord},
+    };
     use uuid::Uuid;
 
     use super::*;
@@ -98,6 +119,33 @@ mod tests {
 
     fn conversation() -> ConversationId {
         "telegram:-1".parse().unwrap()
+    }
+
+    /// The turn before, with this message.
+    fn turn_saying(text: &str) -> TurnRecord {
+        let message = InboundMessage {
+            text: text.to_owned(),
+            ..InboundMessage::new(conversation(), "k".into(), Sender::new("2", "Ada"))
+        };
+        let turn = TurnId(Uuid::from_u128(1));
+        let queued = QueuedMessage {
+            id: InboxId(Uuid::nil()),
+            turn,
+            message,
+            files: Vec::new(),
+            transcriptions: BTreeMap::new(),
+            received_at: Timestamp(0),
+        };
+        TurnRecord {
+            id: turn,
+            conversation: conversation(),
+            ending: None,
+            response: None,
+            messages: vec![queued],
+            parts: Vec::new(),
+            calls: Vec::new(),
+            replaced_by: None,
+        }
     }
 
     fn unsettled_part() -> Part {
@@ -147,10 +195,19 @@ mod tests {
             assert_eq!(history, keeps());
         }
 
+        // The press of a button that has stood there for months.
+        let mut ledger = MockLedger::default();
+        ledger.archive.expect_turns().returning(|_| Ok(vec![turn_saying("good morning")]));
+        ledger.storage.expect_usages().returning(|_| Ok(Vec::new()));
+        let (text, history, _) = forgets(("2", false), &["all", "yes"], ledger, no_disk()).await;
+        assert!(text.contains("for good?"), "it asks again: {text}");
+        assert_eq!(history, keeps());
+
         for (unsettled, disk_fails, expected) in
             [(true, false, keeps()), (false, true, keeps()), (false, false, HistoryChange::Forget)]
         {
             let mut ledger = MockLedger::default();
+            ledger.archive.expect_turns().returning(|_| Ok(vec![turn_saying("/forget all")]));
             ledger
                 .archive
                 .expect_parts()

@@ -115,7 +115,7 @@ impl ReminderScheduler {
             if !self.inbound.is_allowed(&person.channel, &person.person).await? {
                 let person = PersonKey::new(&person.channel, &person.person);
                 let ended = self.reminders.end_reminders(&person).await?;
-                tracing::info!(%person, ended, "a person has no access any more; their reminders have ended");
+                tracing::warn!(%person, ended, "a person has no access any more; their reminders have ended");
             }
         }
         Ok(())

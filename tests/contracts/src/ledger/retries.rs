@@ -68,7 +68,9 @@ pub async fn last_turn_is_answered_once_more(fixture: &impl LedgerFixture) {
     drop(ledger);
     let ledger = fixture.open().await;
     assert_eq!(history(&ledger).await, before[..2], "what was said before stays");
-    assert_eq!(retried(&ledger, first, Some("another text")).await, second, "it is asked for once");
+    assert_eq!(retried(&ledger, first, None).await, second, "it is asked for once");
+    assert_eq!(retried(&ledger, first, Some("look")).await, second);
+    assert_eq!(retry(&ledger, first, Some("other words")).await, RetryOutcome::NotLast, "no words are dropped");
     let (lease, turn) = claim(&ledger).await;
     assert_eq!((turn.id, turn.messages.len(), turn.history.len()), (second, 1, 2));
     assert_eq!(turn.messages[0].message.text, "look");

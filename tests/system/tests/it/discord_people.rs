@@ -116,7 +116,7 @@ async fn discord_button_approves_strangers_and_commands_are_offered() {
 
     let offered: Vec<_> =
         discord.commands().iter().filter_map(|command| Some(command["name"].as_str()?.to_owned())).collect();
-    let expected = ["files", "resend", "forget", "usage", "undo", "outbox", "stop", "new", "voice", "help"];
+    let expected = ["files", "find", "resend", "forget", "usage", "undo", "outbox", "stop", "new", "voice", "help"];
     assert_eq!(offered, [&expected[..], &["remind", "schedules", "timezone"]].concat());
     discord.person_commands(bobs, BOB, "files", &[]);
     assert!(harness.wait_for_message(bobs, 2).await.content.starts_with("No files here yet"));

@@ -294,6 +294,7 @@ fn an_edit_names_what_it_replaces() {
     assert_eq!(read.key, "1000:2026-11-22T09:01:00.250000+00:00");
     assert_eq!((read.edit_of.as_deref(), read.text.as_str()), (Some("1000"), "hallo"));
     assert_eq!(read.message, Some(MessageRef("1000".into())));
+    assert_eq!(read.sent_at, Some(Timestamp(1_795_338_060_000)), "when it was edited");
 }
 
 #[test]

@@ -104,6 +104,7 @@ fn an_edit_names_what_it_replaces() {
         read(&update("edited_message", message(private(), json!({ "text": "hallo", "edit_date": 1_700_000_060 }))));
     assert_eq!((read.key.as_str(), read.edit_of.as_deref()), ("7/42:10:1700000060:900", Some("7/42:10")));
     assert_eq!(read.text, "hallo");
+    assert_eq!(read.sent_at, Some(Timestamp(1_700_000_060_000)), "when it was edited");
 }
 
 #[test]

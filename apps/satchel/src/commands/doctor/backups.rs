@@ -17,7 +17,7 @@ pub(super) fn check_backups(config: &Config, now: Timestamp) -> Vec<Finding> {
 
 fn check_newest(directory: &std::path::Path, config: &Config, now: Timestamp) -> Finding {
     let display = directory.display();
-    match BackupRepository::open(directory).and_then(|repository| repository.newest()) {
+    match BackupRepository::open(directory).and_then(|repository| repository.newest(now)) {
         Ok((id, manifest)) => {
             let found = format!("the newest backup in {display} is {id} of {}", format_timestamp(manifest.taken_at));
             // One may be late because it takes long, or because Satchel was stopped.

@@ -67,7 +67,10 @@ async fn command_forgets_all_once_it_is_confirmed() {
     assert_eq!(said(&server.send_and_wait("/forget all no").await), "Nothing was removed.");
     assert!(workspace(&home).join("shared/plan.txt").is_file());
 
-    let done = server.send_and_wait("/forget all yes").await;
+    let asked = said(&server.send_and_wait("/forget all yes").await);
+    assert!(asked.contains("for good?"), "what was declined is asked again: {asked}");
+    server.send_and_wait("/forget ALL").await;
+    let done = server.send_and_wait("/forget ALL yes").await;
     assert!(said(&done).starts_with("Removed."), "{done:#}");
     assert!(!workspace(&home).exists(), "its files are gone");
     assert_eq!(search(&server).await["hits"], json!([]));
