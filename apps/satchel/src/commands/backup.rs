@@ -11,6 +11,8 @@ use std::{
 use anyhow::Context;
 use satchel_domain::size::format_bytes;
 use satchel_files::backup::{BackupManifest, BackupProgress, BackupReport, BackupRepository, PruneReport};
+use satchel_local::SystemClock;
+use satchel_ports::Clock;
 use serde::Serialize;
 
 use super::{UsageError, format_timestamp, print_error, write_json, write_table};
