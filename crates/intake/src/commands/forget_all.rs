@@ -50,7 +50,7 @@ pub(super) async fn forget_all(
     }
     // A button that was pressed long after the question asks again.
     let command = match command {
-        ForgetAll::Confirmed if !has_asked(ledger, context).await? => ForgetAll::Ask,
+        ForgetAll::Confirmed if !follows_question(ledger, context).await? => ForgetAll::Ask,
         command => command,
     };
     match command {
@@ -93,8 +93,8 @@ pub(super) async fn forget_all(
     }
 }
 
-/// Whether the turn before this one asked.
-async fn has_asked(ledger: &Ledger, context: &CommandContext<'_>) -> Result<bool, LedgerError> {
+/// Whether the turn before this one was the question.
+async fn follows_question(ledger: &Ledger, context: &CommandContext<'_>) -> Result<bool, LedgerError> {
     let query = TurnQuery { conversation: context.conversation.clone(), before: Some(context.turn), limit: 1 };
     let turns = ledger.archive.turns(&query).await?;
     let mut messages = turns.iter().flat_map(|turn| &turn.messages);
