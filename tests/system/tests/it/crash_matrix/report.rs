@@ -30,8 +30,6 @@ pub(crate) struct MatrixReport {
     pub(crate) out_of_order: usize,
     /// How many processes died.
     pub(crate) deaths: usize,
-    /// How many labels are due where nothing can be looked up.
-    pub(crate) blind_labels: usize,
     /// Whether the tool with an effect belongs to the scene.
     pub(crate) needs_tool: bool,
     /// How often it ran.
@@ -187,7 +185,7 @@ impl MatrixReport {
             (self.out_of_order > 0, "out of order"),
             (self.duplicates > repeats, "more duplicates than the one in doubt"),
             (self.duplicates + self.orphans > in_doubt, "more messages than the one in doubt"),
-            (self.labels > in_doubt + self.blind_labels, "more labels than parts in doubt"),
+            (self.labels > in_doubt, "more labels than parts in doubt"),
             (self.unlabelled > 0, "a duplicate without a label"),
             (self.failed_parts > 0, "a part was given up"),
             (self.orphans > self.labels, "half a message was left behind without a label on the whole"),
