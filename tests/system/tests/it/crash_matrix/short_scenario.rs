@@ -374,8 +374,10 @@ async fn migrate_group(telegram: &FakeTelegram, files: &SignalFiles) {
     wait_until("the turn runs", || files.reached.exists()).await;
     let supergroup = telegram.migrate(group);
     wait_until("the move is taken", || telegram.unconfirmed_updates() == 0).await;
-    release_waiting_tool(&files.released);
+    // Before the reply: what is in doubt is looked for from the newest message that was known before it was sent.
     telegram.person_sends(supergroup, PERSON, document("second.txt", &mention("second")));
+    wait_until("the message is taken", || telegram.unconfirmed_updates() == 0).await;
+    release_waiting_tool(&files.released);
 }
 
 async fn confirm_calls(telegram: &FakeTelegram, files: &SignalFiles) {
