@@ -37,6 +37,8 @@ pub(crate) fn retry(db: &Database, retry: &TurnRetry) -> Result<RetryOutcome> {
         return Ok(RetryOutcome::SystemTask);
     }
     let new = queue_copies(db, lane, messages, retry.text.as_deref())?;
+    // What a restored copy holds back of it is answered now.
+    db.run("DELETE FROM held_turns WHERE turn = ?1", [retry.turn.0])?;
     db.run("UPDATE turns SET replaced_by = ?2 WHERE id = ?1", params![retry.turn.0, new])?;
     db.run("DELETE FROM history WHERE lane = ?1 AND turn = ?2", params![lane, retry.turn.0])?;
     Ok(RetryOutcome::Queued(TurnId(new)))

@@ -84,14 +84,16 @@ impl Export {
         permit: OwnedSemaphorePermit,
     ) -> impl Stream<Item = io::Result<Bytes>> + Send {
         let (sender, receiver) = mpsc::channel(WAITING_CHUNKS);
-        let runtime = Handle::current();
-        tokio::task::spawn_blocking(move || {
+        let (runtime, chunks) = (Handle::current(), ChunkWriter { sender: sender.clone(), buffer: BytesMut::new() });
+        let writing = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let chunks = ChunkWriter { sender: sender.clone(), buffer: BytesMut::new() };
-            if let Err(error) = self.write(chunks, &*blobs, &runtime) {
+            self.write(chunks, &*blobs, &runtime)
+        });
+        tokio::spawn(async move {
+            if let Err(error) = writing.await.map_err(io::Error::other).flatten() {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the export of a conversation broke off");
                 // The reader may have gone away.
-                let _sent = sender.blocking_send(Err(error));
+                let _sent = sender.send(Err(error)).await;
             }
         });
         stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|chunk| (chunk, receiver)))

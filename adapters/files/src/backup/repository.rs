@@ -86,7 +86,6 @@ impl BackupRepository {
         options.read(true).write(true).create(true).mode(FileAccess::Owner.file_mode());
         let file = root.open_with(LOCK_FILE, &options).map_err(write_error("lock", path))?.into_std();
         let lock = lock(file, path, File::try_lock)?;
-        modes::close_directory(&root, path);
         for directory in [OBJECTS_DIRECTORY, MANIFESTS_DIRECTORY] {
             directory::ensure(&root, Path::new(directory), FileAccess::Owner)
                 .map_err(write_error("create the directory", path.join(directory)))?;
@@ -179,6 +178,7 @@ impl BackupRepository {
         self.check_present()?;
         let failed = || write_error("write the manifest", self.path.clone());
         self.objects.sync().map_err(failed())?;
+        self.check_objects(manifest).map_err(failed())?;
         let (id, bytes) = manifest.encode(time);
         let mut temp = create_temp_file(&self.root).map_err(failed())?;
         temp.append(&bytes).and_then(|()| temp.sync()).map_err(failed())?;
@@ -210,6 +210,17 @@ impl BackupRepository {
         directory::sync(&self.manifests).map_err(failed)?;
         let bytes = self.objects.retain(|sha256| objects.contains(sha256)).map_err(failed)?;
         Ok(PruneReport { backups: old.len(), bytes })
+    }
+
+    /// Fails if an object is gone: where a file system has no locks, another process may have removed it.
+    fn check_objects(&self, manifest: &BackupManifest) -> io::Result<()> {
+        let needed: HashSet<Sha256> = manifest.objects().map(|object| object.sha256).collect();
+        for sha256 in needed {
+            if self.objects.find(&sha256)?.is_none() {
+                return Err(io::Error::new(io::ErrorKind::NotFound, format!("object {sha256} was removed meanwhile")));
+            }
+        }
+        Ok(())
     }
 
     /// Fails if the path leads elsewhere by now: a disk that was unmounted leaves its directory behind.

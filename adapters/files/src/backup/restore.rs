@@ -1,7 +1,7 @@
 //! Restores a backup into a directory that nobody uses.
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     io,
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
@@ -27,11 +27,15 @@ pub struct RestoreLayout<'a> {
     pub blobs: &'a str,
 }
 
+/// What tells the directory of a restore from others; locked for as long as that runs.
+const MARKER_FILE: &str = "restore-in-progress";
+
 /// A new data directory beside its later place. It is removed when dropped, unless it was published.
 #[derive(Debug)]
 pub struct RestoredDirectory {
     path: PathBuf,
     target: PathBuf,
+    _marker: File,
 }
 
 impl RestoredDirectory {
@@ -46,6 +50,8 @@ impl RestoredDirectory {
     /// # Errors
     /// When another directory has the name, and is not empty.
     pub fn publish(self) -> Result<(), BackupError> {
+        let marker = self.path.join(MARKER_FILE);
+        std::fs::remove_file(&marker).map_err(BackupError::at("remove", &marker))?;
         std::fs::rename(&self.path, &self.target).map_err(|error| match error.kind() {
             io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
                 BackupError::NotEmpty(self.target.clone())
@@ -171,15 +177,36 @@ fn create_beside(target: &Path) -> Result<RestoredDirectory, BackupError> {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(".restoring");
     let path = parent_of(target).join(name);
-    match std::fs::remove_dir_all(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(BackupError::at("remove", path)(error));
-        }
-        _ => {}
-    }
+    remove_leftover(&path)?;
     let root = directory::open_root(&path, FileAccess::Owner);
     root.map_err(|error| BackupError::at("create the directory", &path)(io::Error::other(error)))?;
-    Ok(RestoredDirectory { path, target: target.to_owned() })
+    let marker = path.join(MARKER_FILE);
+    let created = File::create_new(&marker).and_then(|file| {
+        file.try_lock()?;
+        Ok(file)
+    });
+    let marker = created.map_err(BackupError::at("write", marker))?;
+    Ok(RestoredDirectory { path, target: target.to_owned(), _marker: marker })
+}
+
+/// Removes what a killed restore has left, and nothing else that has its name.
+fn remove_leftover(path: &Path) -> Result<(), BackupError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let marker = match File::open(path.join(MARKER_FILE)) {
+        Ok(marker) => marker,
+        // One that was killed at its very beginning has left an empty one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return std::fs::remove_dir(path).map_err(|_| BackupError::NotEmpty(path.to_owned()));
+        }
+        Err(error) => return Err(BackupError::at("read the directory", path)(error)),
+    };
+    match marker.try_lock() {
+        Ok(()) => std::fs::remove_dir_all(path).map_err(BackupError::at("remove", path)),
+        Err(TryLockError::WouldBlock) => Err(BackupError::Busy(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(BackupError::at("lock", path)(error)),
+    }
 }
 
 fn parent_of(path: &Path) -> &Path {

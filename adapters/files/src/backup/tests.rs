@@ -305,3 +305,40 @@ fn read_only_repository_is_restored() {
     repository.restore((&id, &manifest), &target, LAYOUT, &BackupProgress::default()).unwrap().publish().unwrap();
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before, "nothing was written");
 }
+
+#[test]
+fn restore_removes_only_what_a_restore_has_left() {
+    let harness = BackupHarness::new();
+    harness.add(1);
+    let repository = harness.repository();
+    let (id, manifest) = repository.newest(Timestamp(i64::MAX)).unwrap();
+    let (target, beside) = (harness.directory.path().join("new"), harness.directory.path().join("new.restoring"));
+    let restore = || repository.restore((&id, &manifest), &target, LAYOUT, &BackupProgress::default());
+    let running = restore().unwrap();
+    assert!(matches!(restore(), Err(BackupError::Busy(_))), "another restore is under way");
+    // As a kill would leave it.
+    std::mem::forget(running);
+    fs::remove_dir_all(&beside).unwrap();
+    fs::create_dir(&beside).unwrap();
+    fs::write(beside.join("letters.txt"), "mine").unwrap();
+    assert!(matches!(restore(), Err(BackupError::NotEmpty(_))));
+    assert_eq!(fs::read(beside.join("letters.txt")).unwrap(), b"mine");
+    fs::remove_file(beside.join("letters.txt")).unwrap();
+    fs::write(beside.join("restore-in-progress"), "").unwrap();
+    restore().unwrap().publish().unwrap();
+    assert!(!beside.exists() && !target.join("restore-in-progress").exists());
+}
+
+/// Where a file system has no locks, another process may prune at the same time.
+#[test]
+fn backup_whose_objects_are_gone_is_not_published() {
+    let harness = BackupHarness::new();
+    let made = harness.add(1).id;
+    let repository = harness.repository();
+    let manifest = repository.manifest(&made).unwrap();
+    let object = manifest.objects().next().unwrap().sha256;
+    repository.objects.remove(&object).unwrap();
+    let refused = repository.publish("20990101T000000.000Z", &manifest).unwrap_err();
+    assert!(refused.to_string().contains("write the manifest"), "{refused}");
+    assert_eq!(repository.list().unwrap(), [made]);
+}

@@ -12,13 +12,13 @@ use satchel_ports::{
 use super::files::MAX_NAME_CHARS;
 use crate::pairing::CommandContext;
 
-/// How many places a page has.
+/// How many matches a page has.
 const PAGE_SIZE: usize = 8;
 
 /// The last page; whoever looks further needs another word.
 const MAX_PAGE: usize = 20;
 
-/// How many files of a place are named.
+/// How many files of a match are named.
 const MAX_FILES: usize = 6;
 
 const FIND_HELP: &str = "\
@@ -28,8 +28,8 @@ first two letters of a word are enough.";
 /// What stands behind `/find`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindCommand {
-    words: String,
-    /// Which page of the places, from 1.
+    text: String,
+    /// Which page of the matches, from 1.
     page: usize,
 }
 
@@ -38,26 +38,26 @@ impl FindCommand {
     pub(super) fn parse(text: &str) -> Self {
         let page_of = |word: &str| word.strip_prefix('/')?.parse().ok().filter(|page| *page > 0);
         match text.rsplit_once(char::is_whitespace) {
-            Some((words, last)) if page_of(last).is_some() => {
-                Self { words: words.trim().to_owned(), page: page_of(last).unwrap_or(1) }
+            Some((text, last)) if page_of(last).is_some() => {
+                Self { text: text.trim().to_owned(), page: page_of(last).unwrap_or(1) }
             }
-            _ => Self { words: text.to_owned(), page: 1 },
+            _ => Self { text: text.to_owned(), page: 1 },
         }
     }
 }
 
-/// Finds the places that have all words, the newest first.
+/// Finds what has all words, the newest first.
 pub(super) async fn find(
     command: &FindCommand,
     ledger: &Ledger,
     context: &CommandContext<'_>,
     zone: &Zone,
 ) -> Result<OutgoingResponse, LedgerError> {
-    let FindCommand { words, page } = command;
-    if words.is_empty() {
+    let FindCommand { text: searched, page } = command;
+    if searched.is_empty() {
         return Ok(OutgoingResponse::from_text(FIND_HELP));
     }
-    let terms = match SearchTerms::parse(words) {
+    let terms = match SearchTerms::parse(searched) {
         Ok(terms) => terms,
         Err(error) => return Ok(OutgoingResponse::from_text(format!("I can't look for that: {error}."))),
     };
@@ -78,7 +78,7 @@ pub(super) async fn find(
     for hit in results.hits.iter().take(last).skip(last - PAGE_SIZE) {
         write_hit(&mut text, hit, &files_of(ledger, hit).await?, zone);
     }
-    let named = to_inline_code(words, MAX_NAME_CHARS);
+    let named = to_inline_code(searched, MAX_NAME_CHARS);
     let heading = match (text.is_empty(), *page) {
         (true, 1) => format!("Nothing here has {named}."),
         (true, _) => format!("There is no page {page} for {named}."),
@@ -91,7 +91,8 @@ pub(super) async fn find(
         text.push_str("\nTo get a file back, send `/resend` and its number.");
     }
     if has_more {
-        let _ = write!(text, "\nOlder ones: {}", to_inline_code(&format!("/find {words} /{}", page + 1), usize::MAX));
+        let _ =
+            write!(text, "\nOlder ones: {}", to_inline_code(&format!("/find {searched} /{}", page + 1), usize::MAX));
     }
     if results.unindexed > 0 {
         let _ = write!(text, "\n{} older turns are not indexed yet; please try again in a while.", results.unindexed);
@@ -99,7 +100,7 @@ pub(super) async fn find(
     Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
-/// The files that came with the messages of a place, or were made there.
+/// The files that came with the messages of a match, or were made there.
 async fn files_of(ledger: &Ledger, hit: &SearchHit) -> Result<Vec<Attachment>, LedgerError> {
     let query =
         AttachmentQuery { turn: hit.turn, conversation: Some(hit.conversation.clone()), ..AttachmentQuery::default() };
@@ -170,7 +171,7 @@ mod tests {
         }
     }
 
-    /// The answer to a command where so many places have the words; the search stays in its conversation.
+    /// The answer to a command where so many matches are; the search stays in its conversation.
     async fn finds(text: &str, hits: usize) -> String {
         let conversation = "telegram:5".parse().unwrap();
         let mut ledger = MockLedger::default();
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_are_listed_with_their_files() {
+    async fn matches_are_listed_with_their_files() {
         let expected = "\
 Found `rent`, newest first:
 
@@ -214,7 +215,7 @@ To get a file back, send `/resend` and its number.";
     }
 
     #[tokio::test]
-    async fn older_places_are_on_further_pages() {
+    async fn older_matches_are_on_further_pages() {
         let first = finds("rent", 17).await;
         assert!(first.contains("rent** 8") && !first.contains("rent** 9"), "{first}");
         assert!(first.ends_with("Older ones: `/find rent /2`"), "{first}");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_calendar::{WrittenTime, Zone};
+use satchel_calendar::{TimeError, WrittenTime, Zone};
 use satchel_domain::{
     OutgoingResponse, ReminderContent, ReminderId, Timestamp,
     filename::to_inline_code,
@@ -79,6 +79,11 @@ pub(super) async fn create_reminder(
     let zone = person_zone(reminders, context, clock.default_zone).await?;
     let next_at = match time.resolve(clock.now, &zone) {
         Ok(next_at) => next_at,
+        Err(TimeError::Past { .. }) if context.repeated => {
+            return Ok(OutgoingResponse::from_text(
+                "I was interrupted while I made this reminder, and its time has passed. If it was made, you get it now.",
+            ));
+        }
         Err(error) => return Ok(OutgoingResponse::from_text(format!("I made no reminder: {error}."))),
     };
     let reminder = NewReminder {

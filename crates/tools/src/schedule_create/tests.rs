@@ -19,7 +19,7 @@ use crate::{
 const NOW: Timestamp = Timestamp(1_796_382_000_000);
 
 #[derive(Default)]
-struct Stage {
+struct ToolHarness {
     world: Option<ToolHarness>,
     zone: Option<&'static str>,
     is_full: bool,
@@ -30,7 +30,7 @@ struct Stage {
     stored: Vec<Reminder>,
 }
 
-impl Stage {
+impl ToolHarness {
     fn registry(&self, world: &ToolHarness) -> ToolRegistry {
         let mut port = MockReminders::new();
         let (zone, is_full) = (self.zone, self.is_full);
@@ -102,7 +102,7 @@ fn message(text: &str) -> ReminderContent {
 }
 
 #[tokio::test]
-async fn time_is_answered_in_local_words() {
+async fn due_time_is_described_in_local_zone() {
     for (zone, arguments, due) in [
         (None, json!({"at": "2026-12-05T09:00", "text": "tea"}), "Saturday 2026-12-05 at 09:00 (Europe/Berlin)"),
         (None, json!({"at": "2026-12-05T09:00+09:00", "text": "tea"}), "Saturday 2026-12-05 at 01:00 (Europe/Berlin)"),
@@ -122,10 +122,10 @@ async fn time_is_answered_in_local_words() {
             "Monday 2026-12-07 at 09:00 (Europe/Berlin)",
         ),
     ] {
-        let stage = Stage { zone, group: true, ..Stage::default() };
-        let answer = stage.call("schedule.create", arguments.clone()).await.unwrap();
+        let harness = ToolHarness { zone, group: true, ..ToolHarness::default() };
+        let answer = harness.call("schedule.create", arguments.clone()).await.unwrap();
         assert_eq!((&answer["reminder"], &answer["due"]), (&json!(3), &json!(due)), "{arguments}");
-        let created = stage.created.lock().unwrap().clone();
+        let created = harness.created.lock().unwrap().clone();
         let [made] = created.as_slice() else { panic!("{created:?}") };
         assert_eq!((&made.content, &made.person.id, made.group), (&message("tea"), &"1".to_owned(), true));
         let repeats = arguments["cron"].as_str().map(str::to_owned);
@@ -138,22 +138,22 @@ async fn files_are_given_by_number_or_id() {
     let world = ToolHarness::new();
     world.add_record(attachment(12, "plan.pdf", "application/pdf", b"1"));
     let id = attachment(12, "plan.pdf", "application/pdf", b"1").id;
-    let stage = Stage { world: Some(world), ..Stage::default() };
+    let harness = ToolHarness { world: Some(world), ..ToolHarness::default() };
     let arguments = json!({"at": "2026-12-11T09:00", "attachments": ["#12", id, "12"]});
-    stage.call("schedule.create", arguments).await.unwrap();
+    harness.call("schedule.create", arguments).await.unwrap();
     let expected = ReminderContent::Message { text: String::new(), files: vec![id] };
-    assert_eq!(stage.created.lock().unwrap()[0].content, expected);
-    stage.created.lock().unwrap().clear();
+    assert_eq!(harness.created.lock().unwrap()[0].content, expected);
+    harness.created.lock().unwrap().clear();
     for unknown in ["#13", "ab", "018f0000-0000-7000-8000-000000000000"] {
-        let error = stage.error(json!({"at": "2026-12-11T09:00", "attachments": [unknown]})).await;
+        let error = harness.error(json!({"at": "2026-12-11T09:00", "attachments": [unknown]})).await;
         assert!(error.contains(&format!("`{unknown}` is no attachment of this conversation")), "{error}");
     }
     let many = vec!["#12"; 21];
-    assert!(stage.error(json!({"at": "2026-12-11T09:00", "attachments": many})).await.contains("21 files are given"));
+    assert!(harness.error(json!({"at": "2026-12-11T09:00", "attachments": many})).await.contains("21 files are given"));
 }
 
 #[tokio::test]
-async fn wrong_calls_say_what_is_wrong() {
+async fn invalid_call_names_its_error() {
     let long = "й".repeat(4_001);
     for (arguments, says) in [
         (json!({"text": "x"}), "give either `at`, for what happens once, or `cron`"),
@@ -178,10 +178,10 @@ async fn wrong_calls_say_what_is_wrong() {
         (json!({"at": "2026-12-05T09:00", "text": long}), "argument `text`: it has 4001 characters, and at most 4000"),
         (json!({"when": "2026-12-05T09:00"}), "unknown field `when`"),
     ] {
-        let error = Stage::default().error(arguments.clone()).await;
+        let error = ToolHarness::default().error(arguments.clone()).await;
         assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
     }
-    let full = Stage { is_full: true, ..Stage::default() };
+    let full = ToolHarness { is_full: true, ..ToolHarness::default() };
     let error = full.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
     assert!(error.contains("the person has 100, which is the most"), "{error}");
 }
@@ -190,7 +190,7 @@ async fn wrong_calls_say_what_is_wrong() {
 #[tokio::test]
 async fn what_repeats_alone_needs_a_confirmation() {
     let world = ToolHarness::new();
-    let tool = Stage::default().registry(&world).get("schedule.create").unwrap();
+    let tool = ToolHarness::default().registry(&world).get("schedule.create").unwrap();
     for (arguments, tier) in [
         (json!({"at": "2026-12-05T09:00", "prompt": "x"}), SafetyTier::SideEffecting),
         (json!({"cron": "0 9 * * *", "text": "x"}), SafetyTier::SideEffecting),
@@ -202,7 +202,7 @@ async fn what_repeats_alone_needs_a_confirmation() {
     ] {
         assert_eq!(tool.tier(&arguments), tier, "{arguments}");
     }
-    let scheduled = Stage { scheduled: true, ..Stage::default() };
+    let scheduled = ToolHarness { scheduled: true, ..ToolHarness::default() };
     let error = scheduled.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
     assert!(error.contains("what a schedule or a reminder starts can't make reminders"), "{error}");
 }
@@ -215,9 +215,12 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
         ..reminder(4, ReminderContent::Prompt("news".into()), NOW.0)
     };
     for group in [false, true] {
-        let stage =
-            Stage { group, stored: vec![reminder(3, message("tea"), NOW.0), daily.clone()], ..Stage::default() };
-        let listed = stage.call("schedule.list", json!({})).await.unwrap();
+        let harness = ToolHarness {
+            group,
+            stored: vec![reminder(3, message("tea"), NOW.0), daily.clone()],
+            ..ToolHarness::default()
+        };
+        let listed = harness.call("schedule.list", json!({})).await.unwrap();
         let (due, here) = ("Friday 2026-12-04 at 12:00 (Europe/Berlin)", "console:main");
         let tokyo = "Friday 2026-12-04 at 20:00 (Asia/Tokyo)";
         let expected = json!({ "now": due, "reminders": [
@@ -225,18 +228,18 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
             { "reminder": 4, "due": tokyo, "conversation": here, "prompt": "news", "cron": "0 9 * * *" },
         ] });
         assert_eq!(listed, expected);
-        let cancelled = stage.call("schedule.cancel", json!({"reminder": 3})).await.unwrap();
+        let cancelled = harness.call("schedule.cancel", json!({"reminder": 3})).await.unwrap();
         assert_eq!(cancelled, json!({"cancelled": 3, "was": "tea"}));
-        let unknown = stage.call("schedule.cancel", json!({"reminder": 9})).await.unwrap_err();
+        let unknown = harness.call("schedule.cancel", json!({"reminder": 9})).await.unwrap_err();
         assert!(unknown.contains("the person has no reminder 9 here"), "{unknown}");
         let person: PersonKey = "console:1".parse().unwrap();
         let conversation = group.then(|| "console:main".parse().unwrap());
         let own = ReminderScope { person: Some(person), channels: None, conversation };
-        assert_eq!(*stage.scopes.lock().unwrap(), vec![own; 3]);
+        assert_eq!(*harness.scopes.lock().unwrap(), vec![own; 3]);
     }
 }
 
 #[test]
 fn reminder_tool_specs_match_snapshot() {
-    insta::assert_json_snapshot!("specs", Stage::default().registry(&ToolHarness::new()).specs());
+    insta::assert_json_snapshot!("specs", ToolHarness::default().registry(&ToolHarness::new()).specs());
 }

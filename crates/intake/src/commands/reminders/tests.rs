@@ -216,7 +216,7 @@ async fn people_reach_their_own_and_owners_all() {
 }
 
 #[tokio::test]
-async fn timezone_is_shown_set_and_reset() {
+async fn timezone_is_reported_set_and_reset() {
     let strict = without_owner();
     let chosen = Store { zone: Some("Asia/Tokyo"), ..Store::default() };
     let shown = chosen.reply("/timezone", &strict).await;

@@ -19,19 +19,19 @@ use super::*;
 const CONVERSATION: &str = "telegram:7";
 
 /// A conversation on a disk, and the clock on the wall.
-struct Stage {
+struct ReminderHarness {
     directory: TempDir,
     clock: Arc<ManualClock>,
     allowed: Vec<String>,
 }
 
-impl Stage {
+impl ReminderHarness {
     async fn new(now: &str) -> Self {
         let clock = Arc::new(ManualClock::at(at(now)));
-        let stage = Self { directory: tempfile::tempdir().unwrap(), clock, allowed: vec!["7".into(), "8".into()] };
+        let harness = Self { directory: tempfile::tempdir().unwrap(), clock, allowed: vec!["7".into(), "8".into()] };
         let first = InboundMessage::new(CONVERSATION.parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
-        stage.open().await.receive(&first, ClaimMode::Never).await.unwrap();
-        stage
+        harness.open().await.receive(&first, ClaimMode::Never).await.unwrap();
+        harness
     }
 
     async fn open(&self) -> Arc<SqliteLedger> {
@@ -116,20 +116,20 @@ fn prompt() -> ReminderContent {
 
 #[tokio::test]
 async fn due_reminder_is_delivered_once_for_its_person() {
-    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
-    let id = stage.create(reminder("8", text("tea"), "2026-12-04T12:00:01.500+01:00")).await;
-    let prompted = stage.create(reminder("7", prompt(), "2026-12-04T12:00:01.500+01:00")).await;
-    assert_eq!(stage.look().await, Duration::from_millis(1_500), "it is on time");
-    assert_eq!(stage.delivered().await, []);
-    stage.clock.advance(Duration::from_millis(1_500));
+    let harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    let id = harness.create(reminder("8", text("tea"), "2026-12-04T12:00:01.500+01:00")).await;
+    let prompted = harness.create(reminder("7", prompt(), "2026-12-04T12:00:01.500+01:00")).await;
+    assert_eq!(harness.look().await, Duration::from_millis(1_500), "it is on time");
+    assert_eq!(harness.delivered().await, []);
+    harness.clock.advance(Duration::from_millis(1_500));
     for _ in 0..3 {
-        assert_eq!(stage.look().await, POLL_INTERVAL);
+        assert_eq!(harness.look().await, POLL_INTERVAL);
     }
     let text = SystemTask::DeliverReminder { reminder: id, text: "tea".into(), files: vec![], missed: None };
     let due = "Friday 2026-12-04 at 12:00:01 (Europe/Berlin)".to_owned();
     let prompt = SystemTask::RunReminder { reminder: prompted, due };
     assert_eq!(
-        stage.delivered().await,
+        harness.delivered().await,
         [("8".to_owned(), text, String::new()), ("7".to_owned(), prompt, "the news".to_owned())]
     );
 }
@@ -137,45 +137,45 @@ async fn due_reminder_is_delivered_once_for_its_person() {
 /// A kill between the message and the reminder's next time, as often as it likes.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_process_repeats_no_delivery() {
-    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
-    stage.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
+    let harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    harness.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
     let daily = NewReminder { cron: Some("0 12 * * *".into()), ..reminder("8", prompt(), "2026-12-04T12:00:00+01:00") };
-    stage.create(daily).await;
+    harness.create(daily).await;
     for _ in 0..2 {
-        let real = stage.open().await;
+        let real = harness.open().await;
         let mut dying = MockReminders::new();
         let inner = Arc::clone(&real);
         dying.expect_list_reminders().returning(move |query| at_once(inner.list_reminders(query)));
         dying.expect_list_reminder_people().returning(move |channels| at_once(real.list_reminder_people(channels)));
         dying.expect_advance_reminder().returning(|_, _, _| Err(LedgerError::Full));
-        assert!(stage.process(Some(dying)).await.run_due(&mut None).await.is_err());
-        assert_eq!(stage.delivered().await.len(), 2, "the one does not stop the other");
+        assert!(harness.process(Some(dying)).await.run_due(&mut None).await.is_err());
+        assert_eq!(harness.delivered().await.len(), 2, "the one does not stop the other");
     }
-    stage.look().await;
-    assert_eq!(stage.delivered().await.len(), 2);
-    stage.clock.set(at("2026-12-05T12:00:00+01:00"));
-    stage.look().await;
-    assert_eq!(stage.delivered().await.len(), 3, "the next day");
+    harness.look().await;
+    assert_eq!(harness.delivered().await.len(), 2);
+    harness.clock.set(at("2026-12-05T12:00:00+01:00"));
+    harness.look().await;
+    assert_eq!(harness.delivered().await.len(), 3, "the next day");
 }
 
 #[tokio::test]
 async fn missed_times_are_one_late_delivery() {
-    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
-    stage.create(reminder("7", text("tea"), "2026-12-04T12:30:00+01:00")).await;
+    let harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    harness.create(reminder("7", text("tea"), "2026-12-04T12:30:00+01:00")).await;
     let hourly =
         NewReminder { cron: Some("0 * * * *".into()), ..reminder("8", text("look"), "2026-12-04T13:00:00+01:00") };
-    stage.create(hourly).await;
-    stage.clock.set(at("2026-12-06T08:20:00+01:00"));
-    stage.look().await;
+    harness.create(hourly).await;
+    harness.clock.set(at("2026-12-06T08:20:00+01:00"));
+    harness.look().await;
     let missed = |(_, task, _): &(String, SystemTask, String)| match task {
         SystemTask::DeliverReminder { missed, .. } => missed.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     };
-    let delivered: Vec<String> = stage.delivered().await.iter().map(missed).collect();
+    let delivered: Vec<String> = harness.delivered().await.iter().map(missed).collect();
     assert_eq!(delivered, ["Friday 2026-12-04 at 12:30 (Europe/Berlin)", "Friday 2026-12-04 at 13:00 (Europe/Berlin)"]);
-    stage.clock.set(at("2026-12-06T09:00:00+01:00"));
-    stage.look().await;
-    assert_eq!(missed(stage.delivered().await.last().unwrap()), "", "the next one is on time");
+    harness.clock.set(at("2026-12-06T09:00:00+01:00"));
+    harness.look().await;
+    assert_eq!(missed(harness.delivered().await.last().unwrap()), "", "the next one is on time");
 }
 
 #[tokio::test]
@@ -187,15 +187,15 @@ async fn recurring_reminder_follows_changes_of_the_clock() {
         ("Europe/Berlin", "2026-10-24T02:30:00+02:00", ["24 at 02:30", "25 at 02:30", "26 at 02:30"]),
         ("UTC", "2027-03-27T02:30:00Z", ["27 at 02:30", "28 at 02:30", "29 at 02:30"]),
     ] {
-        let stage = Stage::new(now).await;
+        let harness = ReminderHarness::new(now).await;
         let timezone = Some(zone.to_owned());
         let nightly = NewReminder { cron: Some("30 2 * * *".into()), timezone, ..reminder("7", prompt(), now) };
-        stage.create(nightly).await;
+        harness.create(nightly).await;
         for _ in 0..4 * 50 {
-            stage.look().await;
-            stage.clock.advance(Duration::from_secs(15 * 60));
+            harness.look().await;
+            harness.clock.advance(Duration::from_secs(15 * 60));
         }
-        let due = stage.prompts_due().await;
+        let due = harness.prompts_due().await;
         assert_eq!(due.len(), 3, "{due:?}");
         assert!(due.iter().zip(expected).all(|(due, expected)| due.contains(expected)), "{due:?}");
     }
@@ -203,18 +203,18 @@ async fn recurring_reminder_follows_changes_of_the_clock() {
 
 #[tokio::test]
 async fn reminders_end_with_access() {
-    let mut stage = Stage::new("2026-12-04T12:00:00+01:00").await;
-    stage.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
-    stage.create(reminder("8", text("coffee"), "2026-12-04T12:00:00+01:00")).await;
-    stage.create(reminder("8", text("later"), "2026-12-24T12:00:00+01:00")).await;
-    stage.allowed = vec!["7".into()];
-    stage.look().await;
-    let people: Vec<String> = stage.delivered().await.into_iter().map(|(person, ..)| person).collect();
+    let mut harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    harness.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
+    harness.create(reminder("8", text("coffee"), "2026-12-04T12:00:00+01:00")).await;
+    harness.create(reminder("8", text("later"), "2026-12-24T12:00:00+01:00")).await;
+    harness.allowed = vec!["7".into()];
+    harness.look().await;
+    let people: Vec<String> = harness.delivered().await.into_iter().map(|(person, ..)| person).collect();
     assert_eq!(people, ["7"]);
-    stage.allowed.push("8".into());
-    stage.clock.set(at("2026-12-25T12:00:00+01:00"));
-    stage.look().await;
-    assert_eq!(stage.delivered().await.len(), 1, "they do not come back with it");
+    harness.allowed.push("8".into());
+    harness.clock.set(at("2026-12-25T12:00:00+01:00"));
+    harness.look().await;
+    assert_eq!(harness.delivered().await.len(), 1, "they do not come back with it");
 }
 
 /// Runs to its end what a mock can't await.
@@ -225,13 +225,13 @@ fn at_once<T>(running: impl Future<Output = T>) -> T {
 /// A copy of the data that was restored from a backup does nothing that was due before its owner decided.
 #[tokio::test]
 async fn missed_reminders_are_listed_and_skipped() {
-    let stage = Stage::new("2026-12-04T12:00:00+01:00").await;
-    let once = stage.create(reminder("7", text("tea"), "2026-12-04T13:00:00+01:00")).await;
+    let harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    let once = harness.create(reminder("7", text("tea"), "2026-12-04T13:00:00+01:00")).await;
     let daily = NewReminder { cron: Some("0 9 * * *".into()), ..reminder("8", prompt(), "2026-12-05T09:00:00+01:00") };
-    let daily = stage.create(daily).await;
-    stage.create(reminder("7", text("later"), "2026-12-24T18:00:00+01:00")).await;
+    let daily = harness.create(daily).await;
+    harness.create(reminder("7", text("later"), "2026-12-24T18:00:00+01:00")).await;
     let (ledger, zone, now) =
-        (stage.open().await, Zone::find("Europe/Berlin").unwrap(), at("2026-12-07T12:00:00+01:00"));
+        (harness.open().await, Zone::find("Europe/Berlin").unwrap(), at("2026-12-07T12:00:00+01:00"));
     let missed = list_missed_reminders(&*ledger, &zone, now).await.unwrap();
     let listed: Vec<_> = missed.iter().map(|missed| (missed.schedule.as_str(), missed.latest.as_str())).collect();
     let (first, second) = (format!("reminder {once} in telegram:7"), format!("reminder {daily} in telegram:7"));
@@ -242,8 +242,8 @@ async fn missed_reminders_are_listed_and_skipped() {
     assert_eq!(listed, expected);
     skip_missed_reminders(&*ledger, &zone, now).await.unwrap();
     assert_eq!(list_missed_reminders(&*ledger, &zone, now).await.unwrap(), []);
-    stage.clock.advance(Duration::from_secs(4 * 24 * 60 * 60));
-    stage.look().await;
-    assert_eq!(stage.prompts_due().await, ["Tuesday 2026-12-08 at 09:00 (Europe/Berlin)"], "the daily one goes on");
-    assert_eq!(stage.delivered().await.len(), 1, "nothing else was delivered");
+    harness.clock.advance(Duration::from_secs(4 * 24 * 60 * 60));
+    harness.look().await;
+    assert_eq!(harness.prompts_due().await, ["Tuesday 2026-12-08 at 09:00 (Europe/Berlin)"], "the daily one goes on");
+    assert_eq!(harness.delivered().await.len(), 1, "nothing else was delivered");
 }
