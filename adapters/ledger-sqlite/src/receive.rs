@@ -31,15 +31,7 @@ pub(crate) fn receive(db: &Database, message: &InboundMessage, claim: ClaimMode)
     let is_own = lane.state.holder == Some(db.process.holder);
     let is_free = !is_own && lanes::is_free(db, &lane, now);
     if restored::is_held_back(db, message) {
-        let arrival = Arrival { db, message, lane: lane.id, now, is_held: !is_free };
-        let turn = match arrival.replace_original()? {
-            Some(turn) => turn,
-            None => {
-                let (turn, _) = arrival.add()?;
-                restored::hold_received(db, turn)?;
-                turn
-            }
-        };
+        let turn = Arrival { db, message, lane: lane.id, now, is_held: !is_free }.hold_back()?;
         return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
     }
     let work = LaneWork::read(db, lane.id)?;
@@ -132,6 +124,22 @@ struct JoinableTurn {
 }
 
 impl Arrival<'_> {
+    /// Stores the message for the owner of a restored copy to decide about, unless it edits one that is answered anyway.
+    fn hold_back(&self) -> Result<TurnId> {
+        if let Some(turn) = self.replace_original()? {
+            return Ok(turn);
+        }
+        if let Some(original) = &self.message.edit_of
+            && let Some((sequence, turn)) = restored::find_held_message(self.db, self.message, original)?
+        {
+            self.put_in_place(sequence)?;
+            return Ok(TurnId(turn));
+        }
+        let (turn, _) = self.add()?;
+        restored::hold_received(self.db, turn)?;
+        Ok(turn)
+    }
+
     /// Puts an edit in the place of its original, if that is queued and nobody has taken it up.
     ///
     /// Taken up is what was injected into a running turn, too. The row gets a new id, so that whoever has read the old
@@ -149,14 +157,19 @@ impl Arrival<'_> {
             Some(turn) if can_be_replaced(turn.state) => {}
             _ => return Ok(None),
         }
+        self.put_in_place(sequence)?;
+        Ok(Some(TurnId(turn)))
+    }
+
+    /// Stores the message in the row of another one, which it replaces.
+    fn put_in_place(&self, sequence: i64) -> Result<()> {
         self.db.run(
             "UPDATE inbox SET id = ?2, message = ?3 WHERE sequence = ?1",
             params![sequence, self.db.new_id(), Json(self.message)],
         )?;
         self.db.run("DELETE FROM inbox_files WHERE message = ?1", [sequence])?;
         self.store_key(&self.message.key, sequence)?;
-        self.store_files(sequence)?;
-        Ok(Some(TurnId(turn)))
+        self.store_files(sequence)
     }
 
     /// Stores the message in its album's turn, or in a new one. Returns it as it is queued if it is a turn by itself and
@@ -196,6 +209,11 @@ impl Arrival<'_> {
         if let Some(album) = self.album_turn()? {
             self.db.run("UPDATE turns SET ready_at = ?2 WHERE sequence = ?1", [album.sequence, ready_at.0])?;
             return Ok(album.id);
+        }
+        if restored::is_held_back(self.db, self.message)
+            && let Some(album) = restored::find_held_album(self.db, self.lane, self.message)?
+        {
+            return Ok(album);
         }
         let id = self.db.new_id();
         self.db.run(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, params};
 use satchel_domain::{Ending, InboundMessage, Part, PartState, Timestamp, TurnId, part::FailureReason};
 use satchel_ports::ledger::{LedgerError, QueuedMessage};
+use uuid::Uuid;
 
 use crate::{
     SqliteLedger,
@@ -13,6 +14,7 @@ use crate::{
     database::{Database, Json, Query},
     error::Result,
     inspect::connect_without_writing,
+    lanes::LaneId,
     open::{DATABASE, OpenError, at_database},
     rows::{self, MessageRow, PartRow, select_messages, select_part},
     running::has_database,
@@ -168,6 +170,27 @@ pub(crate) fn hold_received(db: &Database, turn: TurnId) -> Result<()> {
     tracing::warn!(turn.id = %turn, "a message from before this restored copy was released is held back; `satchel backup held` lists it");
     db.run("INSERT OR IGNORE INTO held_turns (turn, received) VALUES (?1, 1)", [turn.0])?;
     complete_held(db)
+}
+
+/// Finds a message that came in and is held back, by its key, and its turn.
+pub(crate) fn find_held_message(db: &Database, edit: &InboundMessage, key: &str) -> Result<Option<(i64, Uuid)>> {
+    db.find(
+        "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
+         JOIN held_turns ON held_turns.turn = inbox.turn \
+         WHERE inbox_keys.channel = ?1 AND inbox_keys.key = ?2 AND received = 1",
+        [edit.conversation.channel().as_str(), key],
+    )
+}
+
+/// Finds the held turn of the album of a message that is held back.
+pub(crate) fn find_held_album(db: &Database, lane: LaneId, message: &InboundMessage) -> Result<Option<Uuid>> {
+    let turn: Option<(Uuid,)> = db.find(
+        "SELECT turns.id FROM turns JOIN held_turns ON held_turns.turn = turns.id \
+         WHERE lane = ?1 AND album = ?2 AND received = 1 \
+           AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND message ->> '$.sender.id' = ?3)",
+        params![lane, message.album, message.sender.id],
+    )?;
+    Ok(turn.map(|(turn,)| turn))
 }
 
 fn read_held_back(db: &Database) -> Result<Option<HeldBack>> {

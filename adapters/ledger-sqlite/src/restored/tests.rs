@@ -140,6 +140,37 @@ async fn messages_sent_before_release_wait_for_owner() {
 }
 
 #[tokio::test]
+async fn held_album_and_held_edit_are_one_turn_each() {
+    let directory = restored().await;
+    let ledger = release(&directory, HeldChoice::Drop, HeldChoice::Drop).await;
+    let before = RELEASED_AT.0 - 1;
+    let mut turns = Vec::new();
+    for key in ["photo 1", "photo 2"] {
+        let item = InboundMessage { album: Some("a".into()), ..message(key, before) };
+        turns.push(ledger.receive(&item, ClaimMode::IfFree).await.unwrap().turn);
+    }
+    assert_eq!(turns[0], turns[1], "an album is one turn");
+    let original = ledger.receive(&message("typo", before), ClaimMode::IfFree).await.unwrap().turn;
+    let edit = InboundMessage { edit_of: Some("typo".into()), ..message("typo, mended", before) };
+    assert_eq!(ledger.receive(&edit, ClaimMode::IfFree).await.unwrap().turn, original);
+    let held = ledger.held_back().await.unwrap().unwrap();
+    assert_eq!(keys(&held.received), ["photo 1", "photo 2", "typo, mended"]);
+    // Once it is released, an edit is a message like any other.
+    let later = InboundMessage { edit_of: Some("answered".into()), ..message("later", RELEASED_AT.0 + 1) };
+    assert!(ledger.receive(&later, ClaimMode::IfFree).await.unwrap().claimed.is_some());
+}
+
+#[tokio::test]
+async fn edit_of_released_message_replaces_it() {
+    let directory = restored().await;
+    let ledger = release(&directory, HeldChoice::Resume, HeldChoice::Drop).await;
+    let edit = InboundMessage { edit_of: Some("queued".into()), ..message("queued, mended", RELEASED_AT.0 - 1) };
+    ledger.receive(&edit, ClaimMode::Never).await.unwrap();
+    assert_eq!(claim(&ledger).await, Some((Some("queued, mended".to_owned()), true)));
+    assert!(ledger.held_back().await.unwrap().unwrap().received.is_empty());
+}
+
+#[tokio::test]
 async fn other_databases_hold_nothing_back() {
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(find_restored_copy(directory.path()).unwrap(), None);

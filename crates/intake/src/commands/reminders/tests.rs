@@ -242,3 +242,15 @@ async fn nothing_is_promised_without_a_process_that_delivers() {
         assert_eq!(reply.unwrap().text.unwrap(), "I can't set reminders here: they need `satchel run`.");
     }
 }
+
+/// A kill between the reminder and the end of its turn, until its time has passed.
+#[tokio::test]
+async fn interrupted_reminder_is_not_denied() {
+    let (store, access) = (Store::default(), without_owner());
+    let context = CommandContext { repeated: true, ..command_context(&access) };
+    let reply = store.reply_in("/remind 2026-12-04 11:59 tea", &context).await;
+    assert!(reply.contains("If it was made, you get it now"), "{reply}");
+    let first = store.reply("/remind 2026-12-04 11:59 tea", &access).await;
+    assert!(first.starts_with("I made no reminder: that time has passed"), "{first}");
+    assert!(store.created.lock().unwrap().is_empty());
+}
