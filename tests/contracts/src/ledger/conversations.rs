@@ -295,6 +295,11 @@ pub async fn turn_forgets_what_came_before_it(fixture: &impl LedgerFixture) {
     let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
     assert_eq!(search(&ledger, "secret").await.len(), 1);
+    // A history that was hidden hides nothing of what begins again.
+    let (lease, reset) = receive(&ledger, &message_in("web:a", "new", "new")).await;
+    let resets = CompletedTurn { history: HistoryChange::Reset, ..completed_turn(reset, text_parts(&["yes"])) };
+    let part = ledger.turns.complete_turn(&lease, &resets).await.unwrap().expect("it is begun");
+    settle(&ledger, &lease, &sent_settlement(&part, "of-new")).await;
 
     let (lease, command) = receive(&ledger, &message_in("web:a", "2", "forget all")).await;
     let behind = with_files(message_in("web:a", "3", "and now?"), &["new.pdf"]);
