@@ -19,8 +19,8 @@ use crate::{
 const NOW: Timestamp = Timestamp(1_796_382_000_000);
 
 #[derive(Default)]
-struct ToolHarness {
-    world: Option<ToolHarness>,
+struct ReminderToolHarness {
+    tools: Option<ToolHarness>,
     zone: Option<&'static str>,
     is_full: bool,
     group: bool,
@@ -30,8 +30,8 @@ struct ToolHarness {
     stored: Vec<Reminder>,
 }
 
-impl ToolHarness {
-    fn registry(&self, world: &ToolHarness) -> ToolRegistry {
+impl ReminderToolHarness {
+    fn registry(&self, tools: &ToolHarness) -> ToolRegistry {
         let mut port = MockReminders::new();
         let (zone, is_full) = (self.zone, self.is_full);
         port.expect_load_timezone().returning(move |_| Ok(zone.map(str::to_owned)));
@@ -58,7 +58,7 @@ impl ToolHarness {
         });
         let reminders = ReminderServices { port: Arc::new(port), default_zone: Zone::find("Europe/Berlin").unwrap() };
         let mut registry = ToolRegistry::default();
-        for tool in reminder_tools(world.services(), reminders) {
+        for tool in reminder_tools(tools.services(), reminders) {
             registry.register(tool).expect("it has an entry in the table of path fields");
         }
         registry
@@ -66,14 +66,14 @@ impl ToolHarness {
 
     async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
         let fresh = ToolHarness::new();
-        let world = self.world.as_ref().unwrap_or(&fresh);
+        let tools = self.tools.as_ref().unwrap_or(&fresh);
         let context = ToolContext {
             clock: Arc::new(ManualClock::at(NOW)),
             group: self.group,
             scheduled: self.scheduled,
-            ..world.context()
+            ..tools.context()
         };
-        let outcome = self.registry(world).get(tool).unwrap().call(arguments, &context).await;
+        let outcome = self.registry(tools).get(tool).unwrap().call(arguments, &context).await;
         outcome.map(|outcome| outcome.data.unwrap()).map_err(|error| error.0)
     }
 
@@ -122,7 +122,7 @@ async fn due_time_is_described_in_local_zone() {
             "Monday 2026-12-07 at 09:00 (Europe/Berlin)",
         ),
     ] {
-        let harness = ToolHarness { zone, group: true, ..ToolHarness::default() };
+        let harness = ReminderToolHarness { zone, group: true, ..ReminderToolHarness::default() };
         let answer = harness.call("schedule.create", arguments.clone()).await.unwrap();
         assert_eq!((&answer["reminder"], &answer["due"]), (&json!(3), &json!(due)), "{arguments}");
         let created = harness.created.lock().unwrap().clone();
@@ -135,10 +135,10 @@ async fn due_time_is_described_in_local_zone() {
 
 #[tokio::test]
 async fn files_are_given_by_number_or_id() {
-    let world = ToolHarness::new();
-    world.add_record(attachment(12, "plan.pdf", "application/pdf", b"1"));
+    let tools = ToolHarness::new();
+    tools.add_record(attachment(12, "plan.pdf", "application/pdf", b"1"));
     let id = attachment(12, "plan.pdf", "application/pdf", b"1").id;
-    let harness = ToolHarness { world: Some(world), ..ToolHarness::default() };
+    let harness = ReminderToolHarness { tools: Some(tools), ..ReminderToolHarness::default() };
     let arguments = json!({"at": "2026-12-11T09:00", "attachments": ["#12", id, "12"]});
     harness.call("schedule.create", arguments).await.unwrap();
     let expected = ReminderContent::Message { text: String::new(), files: vec![id] };
@@ -178,10 +178,10 @@ async fn invalid_call_names_its_error() {
         (json!({"at": "2026-12-05T09:00", "text": long}), "argument `text`: it has 4001 characters, and at most 4000"),
         (json!({"when": "2026-12-05T09:00"}), "unknown field `when`"),
     ] {
-        let error = ToolHarness::default().error(arguments.clone()).await;
+        let error = ReminderToolHarness::default().error(arguments.clone()).await;
         assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
     }
-    let full = ToolHarness { is_full: true, ..ToolHarness::default() };
+    let full = ReminderToolHarness { is_full: true, ..ReminderToolHarness::default() };
     let error = full.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
     assert!(error.contains("the person has 100, which is the most"), "{error}");
 }
@@ -189,8 +189,8 @@ async fn invalid_call_names_its_error() {
 /// The attack: a document asks the model for a reminder that asks again and again, whatever the person does.
 #[tokio::test]
 async fn what_repeats_alone_needs_a_confirmation() {
-    let world = ToolHarness::new();
-    let tool = ToolHarness::default().registry(&world).get("schedule.create").unwrap();
+    let tools = ToolHarness::new();
+    let tool = ReminderToolHarness::default().registry(&tools).get("schedule.create").unwrap();
     for (arguments, tier) in [
         (json!({"at": "2026-12-05T09:00", "prompt": "x"}), SafetyTier::SideEffecting),
         (json!({"cron": "0 9 * * *", "text": "x"}), SafetyTier::SideEffecting),
@@ -202,7 +202,7 @@ async fn what_repeats_alone_needs_a_confirmation() {
     ] {
         assert_eq!(tool.tier(&arguments), tier, "{arguments}");
     }
-    let scheduled = ToolHarness { scheduled: true, ..ToolHarness::default() };
+    let scheduled = ReminderToolHarness { scheduled: true, ..ReminderToolHarness::default() };
     let error = scheduled.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
     assert!(error.contains("what a schedule or a reminder starts can't make reminders"), "{error}");
 }
@@ -215,10 +215,10 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
         ..reminder(4, ReminderContent::Prompt("news".into()), NOW.0)
     };
     for group in [false, true] {
-        let harness = ToolHarness {
+        let harness = ReminderToolHarness {
             group,
             stored: vec![reminder(3, message("tea"), NOW.0), daily.clone()],
-            ..ToolHarness::default()
+            ..ReminderToolHarness::default()
         };
         let listed = harness.call("schedule.list", json!({})).await.unwrap();
         let (due, here) = ("Friday 2026-12-04 at 12:00 (Europe/Berlin)", "console:main");
@@ -241,5 +241,5 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
 
 #[test]
 fn reminder_tool_specs_match_snapshot() {
-    insta::assert_json_snapshot!("specs", ToolHarness::default().registry(&ToolHarness::new()).specs());
+    insta::assert_json_snapshot!("specs", ReminderToolHarness::default().registry(&ToolHarness::new()).specs());
 }
