@@ -1,9 +1,10 @@
-//! Backups in a directory: objects named by their SHA-256, and one manifest per backup that lists them.
+//! Backups in a directory or an archive: objects named by their SHA-256, and one manifest per backup that lists them.
 //!
 //! An object gets its name once its bytes are verified and on the disk, and a manifest once all of its objects are. So a
 //! backup exists as a whole or not at all, wherever a process is killed, and an object that is there already is not
 //! stored twice.
 
+mod archive;
 mod create;
 mod manifest;
 mod objects;
@@ -14,6 +15,7 @@ mod verify;
 use std::{io, path::PathBuf};
 
 pub use self::{
+    archive::BackupArchive,
     create::{BackupContents, BackupProgress, BackupReport},
     manifest::{BackupId, BackupManifest, DatabaseVersion},
     repository::{BackupRepository, PruneReport, StagingFile},
@@ -40,6 +42,8 @@ pub enum BackupError {
     Newer { id: BackupId },
     #[error("`{}` is not empty; name a directory that is empty or doesn't exist", .0.display())]
     NotEmpty(PathBuf),
+    #[error("the archive could not be written to its end, and contains no backup")]
+    Stream(#[source] io::Error),
     #[error("failed to {doing} `{}`", path.display())]
     Io {
         doing: &'static str,

@@ -132,7 +132,7 @@ impl Arrival<'_> {
         if let Some(original) = &self.message.edit_of
             && let Some((sequence, turn)) = restored::find_held_message(self.db, self.message, original)?
         {
-            self.put_in_place(sequence)?;
+            self.overwrite_row(sequence)?;
             return Ok(TurnId(turn));
         }
         let (turn, _) = self.add()?;
@@ -157,12 +157,12 @@ impl Arrival<'_> {
             Some(turn) if can_be_replaced(turn.state) => {}
             _ => return Ok(None),
         }
-        self.put_in_place(sequence)?;
+        self.overwrite_row(sequence)?;
         Ok(Some(TurnId(turn)))
     }
 
     /// Stores the message in the row of another one, which it replaces.
-    fn put_in_place(&self, sequence: i64) -> Result<()> {
+    fn overwrite_row(&self, sequence: i64) -> Result<()> {
         self.db.run(
             "UPDATE inbox SET id = ?2, message = ?3 WHERE sequence = ?1",
             params![sequence, self.db.new_id(), Json(self.message)],

@@ -1,6 +1,7 @@
 //! Takes a backup of the stores of a configuration, beside processes that work with them.
 
 use std::{
+    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -11,7 +12,10 @@ use anyhow::Context;
 use satchel_domain::{Timestamp, size::format_bytes};
 use satchel_files::{
     DirectoryBlobs,
-    backup::{BackupContents, BackupProgress, BackupReport, BackupRepository, RestoreLayout},
+    backup::{
+        BackupArchive, BackupContents, BackupError, BackupProgress, BackupReport, BackupRepository, RestoreLayout,
+        StagingFile,
+    },
     blobs::CollectionPause,
 };
 use satchel_ledger_sqlite::{DATABASE, copy_database};
@@ -83,7 +87,7 @@ impl BackupSource {
         Ok(())
     }
 
-    /// Takes a backup, and returns once it is complete. It blocks.
+    /// Takes a backup into a directory of backups, and returns once it is complete. It blocks.
     ///
     /// # Errors
     /// When the data can't be read or the backup can't be written; the backups made before are unchanged.
@@ -92,9 +96,28 @@ impl BackupSource {
         repository: &mut BackupRepository,
         written: &BackupProgress,
     ) -> anyhow::Result<BackupReport> {
+        let staging = repository.create_staging_file()?;
+        self.copy(&staging, |contents| repository.add(contents, written))
+    }
+
+    /// Writes a backup to a stream as an archive, and returns once that has all of it. It blocks.
+    ///
+    /// # Errors
+    /// When the data can't be read or the stream is closed.
+    pub(crate) fn write_archive(&self, out: impl Write, written: &BackupProgress) -> anyhow::Result<BackupReport> {
+        let archive = BackupArchive::new(out, &self.data_dir)?;
+        let staging = archive.create_staging_file()?;
+        self.copy(&staging, |contents| archive.write(contents, written))
+    }
+
+    /// Copies the database, and stores what it is and names.
+    fn copy(
+        &self,
+        staging: &StagingFile,
+        store: impl FnOnce(&BackupContents<'_>) -> Result<BackupReport, BackupError>,
+    ) -> anyhow::Result<BackupReport> {
         // From before the copy: what it names stays until it is stored.
         let _pause = self.pause_collection()?;
-        let staging = repository.create_staging_file()?;
         let taken_at = SystemClock::new().wall();
         let copy = copy_database(&self.database_dir, staging.path()).context("failed to copy the database")?;
         let contents = BackupContents {
@@ -108,7 +131,7 @@ impl BackupSource {
             workspaces: WORKSPACES_DIR,
             secrets: self.with_secrets.then_some(&SECRET_FILES),
         };
-        Ok(repository.add(&contents, written)?)
+        Ok(store(&contents)?)
     }
 
     fn pause_collection(&self) -> anyhow::Result<Option<CollectionPause>> {

@@ -162,6 +162,7 @@ pub(super) fn copy_and_hash(
     })
 }
 
-fn object_path(sha256: &Sha256) -> PathBuf {
+/// The path of an object in its repository.
+pub(super) fn object_path(sha256: &Sha256) -> PathBuf {
     Path::new(OBJECTS_DIRECTORY).join(format!("{:02x}", sha256.0[0])).join(sha256.to_string())
 }

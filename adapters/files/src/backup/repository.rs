@@ -24,7 +24,7 @@ use crate::{
     temp::{self, TempFile},
 };
 
-const MANIFESTS_DIRECTORY: &str = "manifests";
+pub(super) const MANIFESTS_DIRECTORY: &str = "manifests";
 
 /// The lock between processes: exclusive to write, shared to read.
 const LOCK_FILE: &str = "lock";
@@ -46,6 +46,12 @@ pub struct StagingFile {
 }
 
 impl StagingFile {
+    /// Creates an empty one in a directory, by its handle and its path.
+    pub(super) fn create(root: &Dir, path: &Path) -> io::Result<Self> {
+        let temp = create_temp_file(root)?;
+        Ok(Self { path: path.join(temp.path()), _temp: temp })
+    }
+
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -91,7 +97,7 @@ impl BackupRepository {
                 .map_err(write_error("create the directory", path.join(directory)))?;
         }
         let repository = Self::open_locked(path, root, Some(lock))?;
-        repository.remove_leftovers().map_err(write_error("clean the directory", path))?;
+        remove_leftovers(&repository.root).map_err(write_error("clean the directory", path))?;
         Ok(repository)
     }
 
@@ -169,8 +175,7 @@ impl BackupRepository {
     /// # Errors
     /// When it can't be written.
     pub fn create_staging_file(&self) -> Result<StagingFile, BackupError> {
-        let temp = create_temp_file(&self.root).map_err(|error| self.write_error("write to", error))?;
-        Ok(StagingFile { path: self.path.join(temp.path()), _temp: temp })
+        StagingFile::create(&self.root, &self.path).map_err(|error| self.write_error("write to", error))
     }
 
     /// Makes a backup complete: once its objects are on the disk, its manifest gets its name.
@@ -234,16 +239,6 @@ impl BackupRepository {
         }
     }
 
-    /// Removes what processes left when they were killed.
-    fn remove_leftovers(&self) -> io::Result<()> {
-        for entry in self.root.entries()? {
-            if let Some(name) = entry?.file_name().to_str() {
-                temp::remove_leftover(&self.root, name)?;
-            }
-        }
-        Ok(())
-    }
-
     /// The error of a write to the repository.
     pub(super) fn write_error(&self, doing: &'static str, error: io::Error) -> BackupError {
         match self.check_present() {
@@ -251,6 +246,16 @@ impl BackupRepository {
             Ok(()) => write_error(doing, &self.path)(error),
         }
     }
+}
+
+/// Removes the temporary files that processes left in a directory when they were killed.
+pub(super) fn remove_leftovers(root: &Dir) -> io::Result<()> {
+    for entry in root.entries()? {
+        if let Some(name) = entry?.file_name().to_str() {
+            temp::remove_leftover(root, name)?;
+        }
+    }
+    Ok(())
 }
 
 /// The error of a write beneath a path, by what it means for the backup.
@@ -267,7 +272,7 @@ fn open_parent(path: &Path) -> Result<Dir, BackupError> {
     open_directory(parent)
 }
 
-fn open_directory(path: &Path) -> Result<Dir, BackupError> {
+pub(super) fn open_directory(path: &Path) -> Result<Dir, BackupError> {
     Dir::open_ambient_dir(path, ambient_authority()).map_err(BackupError::at("open the directory", path))
 }
 

@@ -60,13 +60,13 @@ impl BackupHarness {
         BackupRepository::create(&self.repository_path()).unwrap()
     }
 
-    fn try_add(
+    fn with_contents<T>(
         &self,
-        repository: &mut BackupRepository,
         second: i64,
         secrets: Option<&[&str]>,
-    ) -> Result<BackupReport, BackupError> {
-        let contents = BackupContents {
+        store: impl FnOnce(&BackupContents<'_>) -> T,
+    ) -> T {
+        store(&BackupContents {
             taken_at: Timestamp(second * 1_000),
             time: &format!("20260302T1804{second:02}Z"),
             data_dir: &self.data(),
@@ -76,8 +76,22 @@ impl BackupHarness {
             blobs: &self.blobs,
             workspaces: "workspaces",
             secrets,
-        };
-        repository.add(&contents, &BackupProgress::default())
+        })
+    }
+
+    fn try_add(
+        &self,
+        repository: &mut BackupRepository,
+        second: i64,
+        secrets: Option<&[&str]>,
+    ) -> Result<BackupReport, BackupError> {
+        self.with_contents(second, secrets, |contents| repository.add(contents, &BackupProgress::default()))
+    }
+
+    /// Writes an archive.
+    fn write_archive(&self, out: impl io::Write) -> Result<BackupReport, BackupError> {
+        let archive = BackupArchive::new(out, &self.data()).unwrap();
+        self.with_contents(1, None, |contents| archive.write(contents, &BackupProgress::default()))
     }
 
     fn add(&self, second: i64) -> BackupReport {
@@ -341,4 +355,65 @@ fn backup_whose_objects_are_gone_is_not_published() {
     let refused = repository.publish("20990101T000000.000Z", &manifest).unwrap_err();
     assert!(refused.to_string().contains("write the manifest"), "{refused}");
     assert_eq!(repository.list().unwrap(), [made]);
+}
+
+#[test]
+fn unpacked_archive_is_a_directory_of_backups() {
+    let mut harness = BackupHarness::new();
+    let damaged = harness.put_blob(b"a letter");
+    fs::write(&damaged, b"a lettex").unwrap();
+    harness.write(".satchel-1-0.part", b"left by a process that was killed");
+    let mut archive = Vec::new();
+    let report = harness.write_archive(&mut archive).unwrap();
+    assert_eq!(report.missing, [Sha256::digest(b"a letter")]);
+    tar::Archive::new(archive.as_slice()).unpack(harness.repository_path()).unwrap();
+    let verified = BackupRepository::open(&harness.repository_path()).unwrap().verify().unwrap();
+    assert_eq!((verified.good, verified.damaged), (vec![report.id], Vec::new()));
+    let from_archive = harness.restore("from-archive");
+    fs::remove_dir_all(harness.repository_path()).unwrap();
+    harness.add(1);
+    assert_eq!(from_archive, harness.restore("from-directory"));
+    assert_eq!(names(&from_archive), ["satchel.db", "workspaces/web=a/shared/notes/todo.txt"]);
+    assert_eq!(leftovers(&harness.data()), Vec::<String>::new());
+}
+
+/// Takes so many bytes, and then no more.
+struct ClosedPipe(usize);
+
+impl io::Write for ClosedPipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        if taken == 0 { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn archive_that_is_cut_short_contains_no_backup() {
+    let harness = BackupHarness::new();
+    let mut archive = Vec::new();
+    harness.write_archive(&mut archive).unwrap();
+    // Two empty blocks end it; so the last ones of the manifest are missing.
+    let manifest = archive.len() - 4 * 512;
+    for taken in [0, 1, 512, archive.len() / 2, manifest] {
+        let error = harness.write_archive(ClosedPipe(taken)).unwrap_err();
+        assert!(matches!(error, BackupError::Stream(_)), "{taken}: {error}");
+        assert_eq!(leftovers(&harness.data()), Vec::<String>::new(), "{taken}");
+        let target = harness.directory.path().join(format!("cut-at-{taken}"));
+        let _cut_short = tar::Archive::new(&archive[..taken]).unpack(&target);
+        match BackupRepository::open(&target).and_then(|repository| repository.newest(Timestamp(i64::MAX))) {
+            Err(BackupError::Empty(_) | BackupError::Io { .. } | BackupError::Damaged { .. }) => {}
+            other => panic!("{taken}: {other:?}"),
+        }
+    }
+}
+
+/// The temporary files in a directory.
+fn leftovers(directory: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    entries.filter(|name| name.starts_with(".satchel-")).collect()
 }

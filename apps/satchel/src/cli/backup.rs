@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{
+    Args, Subcommand, ValueEnum,
+    builder::{PathBufValueParser, TypedValueParser},
+};
 use satchel_files::backup::BackupId;
 
 /// The subcommands of `backup`.
@@ -12,7 +15,8 @@ pub enum BackupCommand {
     #[command(
         after_help = "What a directory has already is not stored again. The directory is created, but not the one above \
                       it. Settings are not included: keep a copy of satchel.yaml.\n\nExamples:\n  satchel backup create \
-                      /mnt/backup/satchel\n  satchel backup create /mnt/backup/satchel --keep 7"
+                      /mnt/backup/satchel\n  satchel backup create /mnt/backup/satchel --keep 7\n  satchel backup create - \
+                      | ssh nas 'cat > satchel.tar'"
     )]
     Create(BackupCreateOptions),
     #[command(flatten)]
@@ -27,7 +31,7 @@ pub enum ExistingBackupCommand {
     /// List the backups of a directory, oldest first
     List {
         /// Directory of backups
-        #[arg(value_name = "DIR")]
+        #[arg(value_name = "DIR", value_parser = existing_backups())]
         directory: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -36,7 +40,7 @@ pub enum ExistingBackupCommand {
     /// Read all backups of a directory and compare them with their hashes
     Verify {
         /// Directory of backups
-        #[arg(value_name = "DIR")]
+        #[arg(value_name = "DIR", value_parser = existing_backups())]
         directory: PathBuf,
     },
     /// Restore a backup into a new data directory
@@ -107,7 +111,7 @@ pub enum MissedChoice {
 /// The arguments of `backup create`.
 #[derive(Debug, Args)]
 pub struct BackupCreateOptions {
-    /// Directory of backups
+    /// Directory of backups; `-` writes one backup as a tar archive to standard output
     #[arg(value_name = "DIR")]
     pub target: PathBuf,
     /// Include the vaults, and the token and key of the page
@@ -122,7 +126,7 @@ pub struct BackupCreateOptions {
 #[derive(Debug, Args)]
 pub struct BackupRestoreOptions {
     /// Directory of backups
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = existing_backups())]
     pub directory: PathBuf,
     /// New data directory; it must be empty or not exist
     #[arg(long, value_name = "DATA_DIR")]
@@ -130,4 +134,12 @@ pub struct BackupRestoreOptions {
     /// Id of the backup, as `satchel backup list` shows it [default: the newest]
     #[arg(long, value_name = "ID")]
     pub backup: Option<BackupId>,
+}
+
+/// The parser of a directory of backups that is read.
+fn existing_backups() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
+        true => Err("an archive is unpacked first, with `mkdir DIR` and `tar -xf ARCHIVE -C DIR`; then name DIR"),
+        false => Ok(path),
+    })
 }

@@ -1,7 +1,9 @@
 //! `satchel backup …`: makes, lists, checks and restores backups.
 
 use std::{
+    fs::File,
     io::{IsTerminal, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
@@ -39,11 +41,16 @@ pub async fn create(
     cwd: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let source = BackupSource::new(config, options.with_secrets)?;
     if options.target == Path::new("-") {
-        return Err(UsageError("a backup to standard output is not built yet; name a directory".to_owned()).into());
+        return match options.keep {
+            None => create_archive(source).await,
+            Some(_) => {
+                Err(UsageError("`--keep` removes backups from a directory; an archive has none".to_owned()).into())
+            }
+        };
     }
     let target = cwd.join(&options.target);
-    let source = BackupSource::new(config, options.with_secrets)?;
     source.check_target(&target)?;
     let keep = options.keep.map(|keep| keep as usize);
     let directory = target.clone();
@@ -54,21 +61,34 @@ pub async fn create(
         Ok((report, pruned.context("the backup is complete, but old ones could not be removed")?))
     })
     .await?;
-    print_report(&report, pruned, &target, out)
-}
-
-fn print_report(
-    report: &BackupReport,
-    pruned: Option<PruneReport>,
-    target: &Path,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let BackupReport { id, bytes, written, files, missing, skipped } = report;
+    let BackupReport { id, bytes, written, files, .. } = &report;
     let (bytes, written) = (format_bytes(*bytes), format_bytes(*written));
     writeln!(out, "backup {id} in {}: {files} files, {bytes}; {written} of it new", target.display())?;
     if let Some(PruneReport { backups, bytes }) = pruned.filter(|pruned| *pruned != PruneReport::default()) {
         writeln!(out, "removed old backups: {backups}; freed {}", format_bytes(bytes))?;
     }
+    print_gaps(&report);
+    Ok(())
+}
+
+/// Writes a backup to standard output; what there is to say about it goes to standard error.
+async fn create_archive(source: BackupSource) -> anyhow::Result<()> {
+    let stdout = std::io::stdout();
+    if stdout.is_terminal() {
+        let error = "a backup is not written to a terminal; send it to a file or a program, or name a directory";
+        return Err(UsageError(error.to_owned()).into());
+    }
+    // Not line by line, as standard output is written otherwise.
+    let out = File::from(stdout.as_fd().try_clone_to_owned().context("standard output can't be used")?);
+    let report = run_with_progress("written", move |written| source.write_archive(out, written)).await?;
+    let BackupReport { id, bytes, files, .. } = &report;
+    print_error(&format!("backup {id}: {files} files, {}", format_bytes(*bytes)));
+    print_gaps(&report);
+    Ok(())
+}
+
+/// Warns of what a backup does not contain.
+fn print_gaps(BackupReport { missing, skipped, .. }: &BackupReport) {
     let list = |subject: &str, items: Vec<String>| {
         if !items.is_empty() {
             print_error(&format!("warning: {subject}: {}", items.len()));
@@ -83,7 +103,6 @@ fn print_report(
         "entries of workspaces that are no files or changed all the time, and are not in the backup",
         skipped.iter().map(|path| super::one_line(&path.to_string_lossy(), 200)).collect(),
     );
-    Ok(())
 }
 
 #[derive(Serialize)]

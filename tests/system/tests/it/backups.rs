@@ -1,4 +1,6 @@
-//! Backups with the real binary: of a running process, killed, on a full disk, and restored.
+//! Backups with the real binary: of a running process, killed, on a full disk, through a pipe, and restored.
+
+mod kill_points;
 
 use std::{
     collections::BTreeSet,
@@ -245,6 +247,38 @@ fn full_target_is_reported_and_backup_before_stays_good() {
 }
 
 #[test]
+fn archive_from_standard_output_is_restored() {
+    let home = TestHome::new();
+    let note = home.write_file("note.txt", "buy milk");
+    assert_eq!(home.run_once("keep this", &[&note]).exit_code(), Some(0));
+    let output = home.satchel_command(&["backup", "create", "-"]).output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.starts_with("backup 2") && said.contains(" files, "), "{said}");
+    let archive = home.root().join("archive.tar");
+    fs::write(&archive, &output.stdout).expect("a file can be made");
+    let directory = home.root().join("unpacked");
+    fs::create_dir(&directory).expect("it is new");
+    // What everybody has.
+    let unpacked = Command::new("tar").args(["-xf", path_text(&archive), "-C", path_text(&directory)]).output();
+    assert!(unpacked.as_ref().is_ok_and(|tar| tar.status.success()), "{unpacked:?}");
+    assert_verified(&home, &directory);
+    let expected = BTreeSet::from([Sha256::digest("buy milk").to_string()]);
+    assert_eq!(restored_files(&home, &directory, "restored"), expected);
+}
+
+#[test]
+fn pipe_that_is_closed_ends_the_backup_with_an_error() {
+    let home = TestHome::new();
+    home.run_once("hello", &[]);
+    let mut command = home.satchel_command(&["backup", "create", "-"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("a child can be waited for");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("contains no backup"), "{said}");
+}
+
+#[test]
 fn what_makes_no_backup_is_refused_in_words() {
     let home = TestHome::new();
     home.run_once("hello", &[]);
@@ -258,8 +292,15 @@ fn what_makes_no_backup_is_refused_in_words() {
         let output = run_backup(&home, &arguments);
         assert!(output.exit_code() == Some(1) && output.stderr.contains(expected), "{arguments:?}: {output:#?}");
     }
-    let pipe = run_backup(&home, &["create", "-"]);
-    assert!(pipe.exit_code() == Some(2) && pipe.stderr.contains("is not built yet"), "{pipe:#?}");
+    for (arguments, expected) in [
+        (&["create", "-", "--keep", "2"][..], "removes backups from a directory"),
+        (&["verify", "-"], "an archive is unpacked first"),
+        (&["list", "-"], "an archive is unpacked first"),
+        (&["restore", "-", "--to", "new"], "an archive is unpacked first"),
+    ] {
+        let output = run_backup(&home, arguments);
+        assert!(output.exit_code() == Some(2) && output.stderr.contains(expected), "{arguments:?}: {output:#?}");
+    }
     back_up(&home, Path::new("../backups"));
     let refused = run_backup(&home, &["restore", "../backups", "--to", path_text(&data)]);
     assert!(refused.exit_code() == Some(1) && refused.stderr.contains("is not empty"), "{refused:#?}");

@@ -20,7 +20,8 @@ use satchel_system::{
 };
 use serde_json::json;
 
-use self::system_calls::{SystemCall, find_position, find_strace, run_traced};
+pub(crate) use self::system_calls::find_strace;
+use self::system_calls::{SystemCall, find_position, run_traced};
 use crate::{
     product::{Product, ProductSetup},
     test_platform::TestPlatform,

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 74] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -123,6 +123,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
     ("similar", &["satchel-tools"]),
     ("strsim", &["satchel"]),
     ("symphonia", &["satchel-decoder"]),
+    ("tar", &["satchel-files"]),
     ("teloxide", &["satchel-telegram"]),
     ("tempfile", &["satchel-files"]),
     ("tracing-opentelemetry", &["satchel"]),
