@@ -16,28 +16,48 @@ use satchel_system::real_binary::{TestHome, run_to_end};
 use super::{back_up, files_in, list_backups, path_text, restored_files};
 use crate::durability::find_strace;
 
-/// The system calls before which the process is killed.
-const KILLED_CALLS: &str = "fsync,fdatasync,rename,renameat,renameat2,link,linkat,mkdir,mkdirat,unlink,unlinkat";
+/// The system calls before which the process is killed. Each is counted by itself.
+const KILLED_CALLS: [&str; 11] = [
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "mkdir",
+    "mkdirat",
+    "unlink",
+    "unlinkat",
+];
 
 /// Fewer kill points than this mean that the calls are not traced.
-const MIN_KILL_POINTS: usize = 10;
+const MIN_KILL_POINTS: usize = 20;
 
 const SIGKILL: i32 = 9;
 
-/// Runs `satchel` and kills it before the `number`-th of these calls of one of its threads. Returns whether it got that far.
-fn is_killed_at(home: &TestHome, number: usize, arguments: &[&str]) -> bool {
+/// Runs `satchel` and kills it before the `number`-th call of this name in one of its threads. Returns whether it got that
+/// far.
+fn is_killed_at(home: &TestHome, (call, number): (&str, usize), arguments: &[&str]) -> bool {
     let mut command = Command::new("strace");
-    home.apply_to(command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={KILLED_CALLS}")]));
-    command.args(["-e", &format!("inject={KILLED_CALLS}:signal=SIGKILL:when={number}")]);
+    home.apply_to(command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]));
+    command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={number}")]);
     command.arg(home.satchel_command(arguments).get_program()).args(arguments);
     let output = run_to_end(&mut command);
     match output.status.signal() {
         Some(SIGKILL) => true,
         _ => {
-            assert_eq!(output.exit_code(), Some(0), "{number}: {output:#?}");
+            assert_eq!(output.exit_code(), Some(0), "{call} {number}: {output:#?}");
             false
         }
     }
+}
+
+/// Tries every kill point: `try_point` returns whether its process got that far.
+fn try_kill_points(mut try_point: impl FnMut((&str, usize)) -> bool) {
+    let count = |call: &&str| (1..).take_while(|number| try_point((*call, *number))).count();
+    let killed: usize = KILLED_CALLS.iter().map(count).sum();
+    assert!(killed >= MIN_KILL_POINTS, "it changes more than {killed} times what is on the disk");
 }
 
 fn copy_directory(from: &Path, to: &Path) {
@@ -76,27 +96,24 @@ fn backup_killed_at_any_change_leaves_the_one_before() {
     back_up(&home, &base);
     let second: BTreeSet<String> = first.iter().cloned().chain([save(&home, "second.txt")]).collect();
     let before = list_backups(&home, &base);
-    for number in 1.. {
+    try_kill_points(|point| {
         copy_directory(&base, &directory);
         // One backup stays, so that the removal of the other is killed, too.
-        let was_killed = is_killed_at(&home, number, &["backup", "create", path_text(&directory), "--keep", "1"]);
-        let case = format!("killed at change {number}");
+        let was_killed = is_killed_at(&home, point, &["backup", "create", path_text(&directory), "--keep", "1"]);
+        let case = format!("killed-at-{}-{}", point.0, point.1);
         let complete = BackupRepository::open(&directory).and_then(|repository| repository.newest(Timestamp(i64::MAX)));
         let is_new = complete.expect("there is always a backup").0.to_string() != before[0];
         assert!((1..=2).contains(&count_verified(&directory, &case)), "{case}");
         let expected = if is_new { &second } else { &first };
-        assert_eq!(restored_files(&home, &directory, &format!("restored-{number}")), *expected, "{case}");
+        assert_eq!(restored_files(&home, &directory, &format!("restored-{case}")), *expected, "{case}");
         // What the killed one has left is in nobody's way.
         back_up(&home, &directory);
-        assert_eq!(restored_files(&home, &directory, &format!("restored-{number}-later")), second, "{case}");
+        assert_eq!(restored_files(&home, &directory, &format!("restored-{case}-later")), second, "{case}");
         assert_eq!(temporary_files(&directory), Vec::<PathBuf>::new(), "{case}");
         fs::remove_dir_all(&directory).expect("it is ours");
-        if !was_killed {
-            assert!(is_new, "{case}");
-            assert!(number > MIN_KILL_POINTS, "a backup changes more than {number} times what is on the disk");
-            break;
-        }
-    }
+        assert!(was_killed || is_new, "{case}");
+        was_killed
+    });
 }
 
 fn temporary_files(directory: &Path) -> Vec<PathBuf> {
@@ -112,10 +129,10 @@ fn restore_killed_at_any_change_is_complete_or_not_there() {
     let files = BTreeSet::from([save(&home, "first.txt")]);
     back_up(&home, &directory);
     let data = format!("storage.data_dir={}", path_text(&target));
-    for number in 1.. {
+    try_kill_points(|point| {
         let restore = ["backup", "restore", path_text(&directory), "--to", path_text(&target)];
-        let was_killed = is_killed_at(&home, number, &restore);
-        let case = format!("killed at change {number}");
+        let was_killed = is_killed_at(&home, point, &restore);
+        let case = format!("killed at {} {}", point.0, point.1);
         if !target.exists() {
             assert!(was_killed, "{case}");
             let completed = home.run(&restore);
@@ -125,9 +142,6 @@ fn restore_killed_at_any_change_is_complete_or_not_there() {
         let refused = home.run(&["chat", "--once", "hello", "--set", &data]);
         assert!(refused.stderr.contains("waits for your decision"), "{case}: {refused:#?}");
         fs::remove_dir_all(&target).expect("it is ours");
-        if !was_killed {
-            assert!(number > MIN_KILL_POINTS, "a restore changes more than {number} times what is on the disk");
-            break;
-        }
-    }
+        was_killed
+    });
 }
