@@ -42,7 +42,8 @@ pub async fn run(
         selection,
         terminal_env: &terminal_env,
         conversation: options.conversation.clone(),
-        satchel_options: SatchelOptions::from_config(config),
+        // One that is made in a session comes in this session or in the next one.
+        satchel_options: SatchelOptions { reminders: message.is_none(), ..SatchelOptions::from_config(config) },
         scripts: adapters::open_script_host(config),
         print_replies: !options.json,
         live: message.is_none(),
@@ -90,7 +91,7 @@ fn completions(config: &Config, selection: &ModelSelection) -> Vec<String> {
         agents: !agents.is_empty(),
         models: models.iter().any(|name| selection.candidates.first().is_none_or(|usual| usual.name() != *name)),
         tasks: !tasks.is_empty(),
-        reminders: false,
+        reminders: true,
     };
     let commands = command_menu(features).into_iter().chain(owner_menu(features));
     let commands = commands.map(|(name, _)| format!("/{name}"));

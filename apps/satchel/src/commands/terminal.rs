@@ -12,8 +12,9 @@ use futures::stream;
 use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow_events, run_once};
 use satchel_domain::{ConversationId, Ending};
 use satchel_local::LocalBus;
-use satchel_ports::{ScriptHost, ledger::TurnRecord};
+use satchel_ports::{Channel, ScriptHost, ledger::TurnRecord};
 use satchel_routing::tables;
+use satchel_runtime::schedules::ReminderScheduler;
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
@@ -27,6 +28,7 @@ use crate::{
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
+    runtime::machine_zone,
     stores::{self, Stores},
 };
 
@@ -66,6 +68,7 @@ pub(super) struct TerminalSession {
     pub(super) client: ConsoleClient,
     stop: CancellationToken,
     runner: JoinHandle<()>,
+    reminders: Option<JoinHandle<()>>,
 }
 
 /// The options of a session.
@@ -110,6 +113,8 @@ impl TerminalSession {
         let bus = Arc::new(LocalBus::new());
         let console = ConsoleSettings { files_dir: around.cwd.join("files"), capabilities: tables::console() };
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
+        let channel_name = channel.name();
+        let makes_reminders = satchel_options.reminders;
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
         let decoders = adapters::open_decoders(config, &stores.blobs, false);
         let files = ModelFiles { blobs: &stores.blobs, images: &decoders.images };
@@ -135,7 +140,7 @@ impl TerminalSession {
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),
         };
-        let Satchel { inbound, runner, .. } = build(ports, satchel_options)?;
+        let Satchel { inbound, internal_inbound, runner } = build(ports, satchel_options)?;
         let client = ConsoleClient {
             inbound,
             archive: Arc::clone(&stores.ledger.archive),
@@ -149,7 +154,15 @@ impl TerminalSession {
         // The screen subscribes before the runner starts, so that it misses no event.
         follow_events(&client).await?;
         let runner = tokio::spawn(runner.run(stop.clone()));
-        Ok(Self { client, stop, runner })
+        let reminders = makes_reminders.then(|| ReminderScheduler {
+            reminders: Arc::clone(&stores.ledger.reminders),
+            inbound: internal_inbound,
+            clock: Arc::clone(&stores.clock),
+            default_zone: machine_zone().into(),
+            channels: vec![channel_name],
+        });
+        let reminders = reminders.map(|reminders| tokio::spawn(reminders.run(stop.clone())));
+        Ok(Self { client, stop, runner, reminders })
     }
 
     /// Sends one message and waits until its reply is complete and delivered.
@@ -174,7 +187,11 @@ impl TerminalSession {
     /// When it panicked.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
-        self.runner.await.context("the runner did not stop cleanly")
+        self.runner.await.context("the runner did not stop cleanly")?;
+        match self.reminders {
+            Some(reminders) => reminders.await.context("the reminders did not stop cleanly"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ const REMIND_HELP: &str = "\
 When, and of what? `/remind 18:30 TEXT`, `/remind in 20m TEXT` or `/remind 2026-12-24 18:30 TEXT`. Other times, such as \
 tomorrow or every Monday, are for the model: ask it in your own words. `/schedules` lists your reminders.";
 
-const UNAVAILABLE: &str = "I can't set reminders here: they need `satchel run`.";
+const UNAVAILABLE: &str = "I can't set reminders here: they need `satchel run` or a session of `satchel chat`.";
 
 /// What reminders are made with; they need a process that delivers them.
 #[derive(Debug, Clone, Copy)]

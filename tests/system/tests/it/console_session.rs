@@ -55,6 +55,29 @@ fn part_states(home: &TestHome) -> Vec<String> {
 }
 
 #[test]
+fn reminder_comes_in_this_session_or_in_the_next_one() {
+    let home = TestHome::new();
+    let mut command = home.satchel_command(&["chat"]);
+    let screen = home.root().join("screen");
+    command.stdin(Stdio::piped()).stdout(std::fs::File::create(&screen).expect("a file")).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary can be started");
+    let shows = |text: &str| std::fs::read_to_string(&screen).unwrap_or_default().contains(text);
+    type_lines(&mut child, &["/remind in 1s tea"]);
+    wait_until("the reminder comes", || shows("Reminder: tea"));
+    type_lines(&mut child, &["/remind in 1s bread"]);
+    let first = wait_for_exit(child);
+    assert_eq!(first.exit_code(), Some(0), "{first:#?}");
+    let mut next = start_chat(&home);
+    let output = BufReader::new(next.stdout.take().expect("it is piped"));
+    let is_for_bread = |line: &String| line.contains("Reminder: bread");
+    // It ends with the session only if the one before has shown it.
+    let has_come = shows("Reminder: bread") || output.lines().map_while(Result::ok).any(|line| is_for_bread(&line));
+    assert!(has_come, "what fell due between the two sessions comes in the next one");
+    let second = wait_for_exit(next);
+    assert_eq!(second.exit_code(), Some(0), "{second:#?}");
+}
+
+#[test]
 fn piped_conversation_is_answered_in_order_with_files() {
     let home = TestHome::new();
     home.write_file("a.txt", "the a");

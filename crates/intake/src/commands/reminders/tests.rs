@@ -239,7 +239,7 @@ async fn nothing_is_promised_without_a_process_that_delivers() {
         handle_schedules(&SchedulesCommand::List, &port, &context, None).await,
         handle_timezone(Some("UTC"), &port, &context, None).await,
     ] {
-        assert_eq!(reply.unwrap().text.unwrap(), "I can't set reminders here: they need `satchel run`.");
+        assert_eq!(reply.unwrap().text.unwrap(), "I can't set reminders here: they need `satchel run` or a session of `satchel chat`.");
     }
 }
 
