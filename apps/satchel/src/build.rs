@@ -12,6 +12,7 @@ use satchel_intake::{
 };
 use satchel_ports::{Channel, ledger::Quotas};
 use satchel_runtime::WorkerContext;
+use satchel_runtime::schedules::Schedule;
 pub use satchel_runtime::{Runner, Satchel};
 use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
@@ -55,6 +56,8 @@ pub struct SatchelOptions {
     pub playbooks: Option<PlaybookOptions>,
     /// Whether people can make reminders: the program delivers them.
     pub reminders: bool,
+    /// The schedules of the configuration, which `/schedules` lists.
+    pub schedules: Vec<Schedule>,
     /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
 }
@@ -214,6 +217,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         inbound: options.inbound,
         access,
         reminders: options.reminders,
+        schedules: options.schedules,
         turn_slots: Arc::default(),
     }))
 }

@@ -59,6 +59,7 @@ impl SatchelOptions {
             access: config.access(),
             playbooks: playbook_options(config),
             reminders: false,
+            schedules: config.schedules.clone(),
             quotas: Some(config.attachments.quotas()),
         }
     }

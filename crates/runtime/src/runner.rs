@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
 pub use self::turn_slots::TurnSlots;
+use crate::schedules::Schedule;
 
 /// How many lanes this process works at once; further ones wait in the ledger.
 pub(crate) const DEFAULT_MAX_LANES: usize = 256;
@@ -53,6 +54,8 @@ pub struct WorkerContext {
     pub access: Arc<AccessPolicy>,
     /// Whether reminders can be made: a process delivers them.
     pub reminders: bool,
+    /// The schedules of the configuration, which owners see.
+    pub schedules: Vec<Schedule>,
     /// How many turns of one person run at once.
     pub turn_slots: Arc<TurnSlots>,
 }

@@ -10,6 +10,7 @@ mod scheduler;
 
 use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
+use satchel_intake::commands::ConfiguredSchedule;
 
 pub use self::{
     missed::{MissedRun, list_missed, skip_missed},
@@ -38,6 +39,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// When it runs next after `now`, for people; `None` if it is disabled.
+    pub(crate) fn next_run(&self, now: Timestamp) -> Option<ConfiguredSchedule<'_>> {
+        let next_at = self.enabled.then(|| self.cron.next(now))??;
+        Some(ConfiguredSchedule { name: &self.name, conversation: &self.conversation, next_at })
+    }
+
     /// The system task of one run.
     fn system_task(&self, due: Timestamp) -> SystemTask {
         SystemTask::RunSchedule { name: self.name.clone(), due: self.cron.format_local(due) }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_calendar::{TimeError, WrittenTime, Zone};
 use satchel_domain::{
-    OutgoingResponse, ReminderContent, ReminderId, Timestamp,
+    ConversationId, OutgoingResponse, ReminderContent, ReminderId, Timestamp,
     filename::to_inline_code,
     reminder::{MAX_REMINDER_CHARS, MAX_REMINDERS_PER_PERSON},
 };
@@ -32,6 +32,18 @@ pub struct ReminderClock<'a> {
     pub default_zone: &'a Zone,
     /// What the wall clock shows.
     pub now: Timestamp,
+    /// The schedules of the configuration, which `/schedules` lists and nobody cancels.
+    pub configured: &'a [ConfiguredSchedule<'a>],
+}
+
+/// A schedule of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct ConfiguredSchedule<'a> {
+    pub name: &'a str,
+    /// The conversation that it runs in.
+    pub conversation: &'a ConversationId,
+    /// When it is due next.
+    pub next_at: Timestamp,
 }
 
 /// What is done with a person's reminders.
@@ -121,7 +133,9 @@ pub(super) async fn handle_schedules(
         SchedulesCommand::List => {
             let zone = person_zone(reminders, context, clock.default_zone).await?;
             let listed = reminders.list_reminders(&ReminderQuery { scope, limit: MAX_LISTED + 1 }).await?;
-            list_text(&listed, &zone, context)
+            let mut text = list_text(&listed, &zone, context);
+            push_configured(&mut text, clock.configured, &zone, context);
+            text
         }
         SchedulesCommand::Cancel(number) => {
             let number: Option<ReminderId> = number.trim_start_matches('#').parse().ok();
@@ -204,6 +218,24 @@ fn list_text(listed: &[Reminder], zone: &Zone, context: &CommandContext<'_>) -> 
     }
     let _ = write!(text, "\n`/schedules cancel {}` cancels the first one.", first.id);
     text
+}
+
+/// Adds the schedules of the configuration that run here, for an owner alone those that run anywhere.
+fn push_configured(text: &mut String, schedules: &[ConfiguredSchedule<'_>], zone: &Zone, context: &CommandContext<'_>) {
+    let sees_all = context.is_by_owner() && !context.group;
+    let mut visible: Vec<_> =
+        schedules.iter().filter(|schedule| sees_all || schedule.conversation == context.conversation).collect();
+    visible.sort_by_key(|schedule| schedule.next_at);
+    if visible.is_empty() {
+        return;
+    }
+    text.push_str("\n\nSchedules of the configuration:\n");
+    for ConfiguredSchedule { name, conversation, next_at } in visible {
+        let _ = write!(text, "\n- {}: {}", to_inline_code(name, MAX_EXCERPT_CHARS), zone.describe(*next_at));
+        if *conversation != context.conversation {
+            let _ = write!(text, ", in `{conversation}`");
+        }
+    }
 }
 
 fn describe_reminder(reminder: &Reminder, zone: &Zone, context: &CommandContext<'_>) -> String {

@@ -426,7 +426,9 @@ async fn start_turn(
     let no_tasks = TaskDirectory::default();
     let default_zone = Zone::from(context.services.settings.time_zone.clone());
     let now = context.services.clock.wall();
-    let clock = context.reminders.then_some(ReminderClock { default_zone: &default_zone, now });
+    let configured: Vec<_> = context.schedules.iter().filter_map(|schedule| schedule.next_run(now)).collect();
+    let clock =
+        context.reminders.then_some(ReminderClock { default_zone: &default_zone, now, configured: &configured });
     let offers = CommandOffers {
         agents: AgentChoice { directory: agents.directory(), chosen: turn.settings.agent.as_deref(), chat },
         models: ModelOffers {

@@ -30,6 +30,7 @@ struct Store {
     timezones: Arc<Mutex<Vec<Option<String>>>>,
     zone: Option<&'static str>,
     is_full: bool,
+    has_schedules: bool,
     listed: Vec<Reminder>,
     scopes: Arc<Mutex<Vec<ReminderScope>>>,
 }
@@ -73,7 +74,15 @@ impl Store {
 
     async fn reply_in(&self, text: &str, context: &CommandContext<'_>) -> String {
         let (port, zone) = (self.port(), berlin());
-        let clock = Some(ReminderClock { default_zone: &zone, now: NOW });
+        let elsewhere = "discord:9".parse().unwrap();
+        let schedule = |name, conversation, minutes: i64| ConfiguredSchedule {
+            name,
+            conversation,
+            next_at: Timestamp(NOW.0 + minutes * 60_000),
+        };
+        let configured = [schedule("evening", &elsewhere, 420), schedule("morning", context.conversation, 60)];
+        let configured = if self.has_schedules { &configured[..] } else { &[] };
+        let clock = Some(ReminderClock { default_zone: &zone, now: NOW, configured });
         let reply = match ChatCommand::parse(text).unwrap() {
             ChatCommand::Remind(text) => create_reminder(&text, &port, context, clock).await,
             ChatCommand::Schedules(command) => handle_schedules(&command, &port, context, clock).await,
@@ -185,6 +194,25 @@ async fn list_shows_times_and_excerpts() {
     assert_eq!(none, "There are no reminders. `/remind 18:30 TEXT` makes one.");
 }
 
+#[tokio::test]
+async fn schedules_of_the_configuration_are_listed_where_they_run() {
+    let store = Store { has_schedules: true, ..Store::default() };
+    let (owned, strict) = (access(), without_owner());
+    let here = "Schedules of the configuration:\n\n- `morning`: Friday 2026-12-04 at 13:00 (Europe/Berlin)";
+    let elsewhere = "\n- `evening`: Friday 2026-12-04 at 19:00 (Europe/Berlin), in `discord:9`";
+    for (access, group, expected) in [
+        (&owned, false, format!("{here}{elsewhere}")),
+        (&owned, true, here.to_owned()),
+        (&strict, false, here.to_owned()),
+        (&strict, true, here.to_owned()),
+    ] {
+        let context = CommandContext { group, ..command_context(access) };
+        let text = store.reply_in("/schedules", &context).await;
+        let expected = format!("There are no reminders. `/remind 18:30 TEXT` makes one.\n\n{expected}");
+        assert_eq!(text, expected, "{group}");
+    }
+}
+
 /// The attack: somebody who lists or cancels what others have made, or a group that reads a person's private reminders.
 #[tokio::test]
 async fn people_reach_their_own_and_owners_all() {
@@ -239,7 +267,10 @@ async fn nothing_is_promised_without_a_process_that_delivers() {
         handle_schedules(&SchedulesCommand::List, &port, &context, None).await,
         handle_timezone(Some("UTC"), &port, &context, None).await,
     ] {
-        assert_eq!(reply.unwrap().text.unwrap(), "I can't set reminders here: they need `satchel run` or a session of `satchel chat`.");
+        assert_eq!(
+            reply.unwrap().text.unwrap(),
+            "I can't set reminders here: they need `satchel run` or a session of `satchel chat`."
+        );
     }
 }
 
