@@ -1,7 +1,7 @@
 //! A turn that is answered once more: its messages are queued as a new turn, and what it said leaves the history.
 
 use rusqlite::params;
-use satchel_domain::{InboundMessage, TurnId};
+use satchel_domain::{InboundMessage, InboxId, TurnId};
 use satchel_ports::ledger::{RetryOutcome, TurnRetry};
 use uuid::Uuid;
 
@@ -32,8 +32,9 @@ pub(crate) fn retry(db: &Database, retry: &TurnRetry) -> Result<RetryOutcome> {
     if has_followers {
         return Ok(RetryOutcome::NotLast);
     }
-    let messages = read_messages(db, retry.turn)?;
-    if messages.iter().any(|(_, message)| message.system_task.is_some()) {
+    let mut messages = read_messages(db, retry.turn)?;
+    messages.retain(|message| !retry.excluded.contains(&message.id));
+    if messages.iter().any(|stored| stored.message.system_task.is_some()) {
         return Ok(RetryOutcome::SystemTask);
     }
     let new = queue_copies(db, lane, messages, retry.text.as_deref())?;
@@ -54,27 +55,32 @@ fn repeated(db: &Database, turn: TurnId, retry: &TurnRetry) -> Result<RetryOutco
     Ok(if is_same { RetryOutcome::Queued(turn) } else { RetryOutcome::NotLast })
 }
 
+/// A message that a turn has answered.
+struct AnsweredMessage {
+    sequence: i64,
+    id: InboxId,
+    message: InboundMessage,
+}
+
 /// Reads what a turn has answered, in the order of arrival: its own messages and those that were injected into it.
-fn read_messages(db: &Database, turn: TurnId) -> Result<Vec<(i64, InboundMessage)>> {
-    let rows: Vec<(i64, Json<InboundMessage>)> = db.all(
-        "SELECT sequence, message FROM inbox WHERE turn = ?1 AND consumed_by = turn \
-         UNION ALL SELECT sequence, message FROM inbox WHERE consumed_by = ?1 AND consumed_by <> turn ORDER BY sequence",
+fn read_messages(db: &Database, turn: TurnId) -> Result<Vec<AnsweredMessage>> {
+    let rows: Vec<(i64, Uuid, Json<InboundMessage>)> = db.all(
+        "SELECT sequence, id, message FROM inbox WHERE turn = ?1 AND consumed_by = turn \
+         UNION ALL \
+         SELECT sequence, id, message FROM inbox WHERE consumed_by = ?1 AND consumed_by <> turn ORDER BY sequence",
         [turn.0],
     )?;
-    Ok(rows.into_iter().map(|(sequence, message)| (sequence, message.0)).collect())
+    let to_message =
+        |(sequence, id, message): (_, _, Json<_>)| AnsweredMessage { sequence, id: InboxId(id), message: message.0 };
+    Ok(rows.into_iter().map(to_message).collect())
 }
 
 /// Queues copies of messages as one turn. Their files are those that are stored already.
-fn queue_copies(
-    db: &Database,
-    lane: LaneId,
-    messages: Vec<(i64, InboundMessage)>,
-    new_text: Option<&str>,
-) -> Result<Uuid> {
+fn queue_copies(db: &Database, lane: LaneId, messages: Vec<AnsweredMessage>, new_text: Option<&str>) -> Result<Uuid> {
     let (turn, now) = (db.new_id(), db.now());
     db.run("INSERT INTO turns (id, lane, state, ready_at) VALUES (?1, ?2, 'queued', ?3)", params![turn, lane, now.0])?;
-    let last = messages.len() - 1;
-    for (position, (original, mut message)) in messages.into_iter().enumerate() {
+    let last = messages.len().saturating_sub(1);
+    for (position, AnsweredMessage { sequence: original, mut message, .. }) in messages.into_iter().enumerate() {
         if let Some(text) = new_text.filter(|_| position == last) {
             text.clone_into(&mut message.text);
         }

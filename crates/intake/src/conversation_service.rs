@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, Sha256};
+use satchel_domain::{ConversationId, InboxId, Sha256, TurnId};
 use satchel_ports::{
-    Blobs, Conversations, EventBus, FileLinks, LedgerError, Storage, Workspace,
+    Archive, Blobs, Conversations, EventBus, FileLinks, LedgerError, Storage, Workspace,
     ledger::{
         ConversationQuery, ConversationSearch, ConversationSummary, ForgetConversationOutcome, ListingChange,
-        RetryOutcome, SearchResults, TurnRetry,
+        QueuedMessage, RetryOutcome, SearchResults, TurnRetry,
     },
 };
 
 use crate::{
+    commands::ChatCommand,
     forget::{remove_unreferenced, remove_workspace},
     inbound_service::{publish_message, sanitize_text},
 };
@@ -23,6 +24,7 @@ use crate::{
 pub struct ConversationService {
     /// Where they are recorded.
     pub conversations: Arc<dyn Conversations>,
+    pub archive: Arc<dyn Archive>,
     pub storage: Arc<dyn Storage>,
     pub workspace: Arc<dyn Workspace>,
     pub blobs: Arc<dyn Blobs>,
@@ -60,10 +62,11 @@ impl Conversations for ConversationService {
         self.conversations.index_turns(limit).await
     }
 
-    /// Queues the turn's messages once more, and wakes a worker.
+    /// Queues the turn's messages once more, without the orders that it was given, and wakes a worker.
     async fn retry_turn(&self, retry: &TurnRetry) -> Result<RetryOutcome, LedgerError> {
         let text = retry.text.as_ref().map(|text| sanitize_text(text, self.links.as_deref()));
-        let outcome = self.conversations.retry_turn(&TurnRetry { text, ..retry.clone() }).await?;
+        let excluded = self.find_orders(retry.turn).await?;
+        let outcome = self.conversations.retry_turn(&TurnRetry { text, excluded, ..retry.clone() }).await?;
         if let RetryOutcome::Queued(turn) = outcome {
             publish_message(&*self.bus, retry.conversation.clone(), turn).await;
         }
@@ -98,6 +101,17 @@ impl Conversations for ConversationService {
 }
 
 impl ConversationService {
+    /// The messages that told a running turn to stop, or decided about its calls. They are no part of what it answers.
+    async fn find_orders(&self, turn: TurnId) -> Result<Vec<InboxId>, LedgerError> {
+        let messages = self.archive.turn(turn).await?.map(|turn| turn.messages).unwrap_or_default();
+        let is_order = |queued: &&QueuedMessage| {
+            let command = ChatCommand::parse(&queued.message.text);
+            matches!(command, Some(ChatCommand::Stop | ChatCommand::Allow(_) | ChatCommand::Refuse(_)))
+        };
+        // What a turn began with is no order to it.
+        Ok(messages.iter().skip(1).filter(is_order).map(|queued| queued.id).collect())
+    }
+
     /// Removes what a forgotten conversation had elsewhere.
     async fn remove_files(&self, conversation: &ConversationId, blobs: &[Sha256]) {
         if let Err(error) = remove_workspace(&*self.conversations, &*self.workspace, conversation).await {
@@ -110,11 +124,12 @@ impl ConversationService {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{collections::BTreeMap, io};
 
-    use satchel_domain::TurnId;
+    use satchel_domain::{InboundMessage, Sender, Timestamp};
     use satchel_ports::{
-        BusEvent, MockBlobs, MockConversations, MockEventBus, MockFileLinks, MockStorage, MockWorkspace,
+        BusEvent, MockArchive, MockBlobs, MockConversations, MockEventBus, MockFileLinks, MockStorage, MockWorkspace,
+        ledger::TurnRecord,
     };
     use uuid::Uuid;
 
@@ -148,6 +163,7 @@ mod tests {
             blobs.expect_sweep().once().returning(|| Ok(1));
             let whole = ConversationService {
                 conversations: Arc::new(conversations),
+                archive: Arc::new(MockArchive::new()),
                 storage: Arc::new(storage),
                 workspace: Arc::new(workspace),
                 blobs: Arc::new(blobs),
@@ -166,6 +182,7 @@ mod tests {
         // Nothing else is called.
         let whole = ConversationService {
             conversations: Arc::new(conversations),
+            archive: Arc::new(MockArchive::new()),
             storage: Arc::new(MockStorage::new()),
             workspace: Arc::new(MockWorkspace::new()),
             blobs: Arc::new(MockBlobs::new()),
@@ -176,16 +193,50 @@ mod tests {
         assert_eq!(outcome, ForgetConversationOutcome::Busy);
     }
 
+    /// A turn with two messages, a decision about one of its calls, and an order to stop it.
+    fn stopped_turn() -> TurnRecord {
+        let message = |number: u128, text: &str| QueuedMessage {
+            id: InboxId(Uuid::from_u128(number)),
+            turn: TurnId(Uuid::from_u128(1)),
+            message: InboundMessage {
+                text: text.to_owned(),
+                ..InboundMessage::new(conversation(), number.to_string(), Sender::new("7", "Ada"))
+            },
+            files: Vec::new(),
+            transcriptions: BTreeMap::new(),
+            received_at: Timestamp(0),
+        };
+        TurnRecord {
+            id: TurnId(Uuid::from_u128(1)),
+            conversation: conversation(),
+            ending: None,
+            response: None,
+            messages: vec![
+                message(1, "read it"),
+                message(2, "/allow k7"),
+                message(3, "and /stop there"),
+                message(4, "/stop"),
+            ],
+            parts: Vec::new(),
+            calls: Vec::new(),
+            replaced_by: None,
+        }
+    }
+
     #[tokio::test]
-    async fn retry_wakes_a_worker_and_its_text_is_harmless() {
+    async fn retry_wakes_a_worker_without_orders_and_with_harmless_text() {
         let queued = TurnId(Uuid::from_u128(2));
         let forged = "[[satchel.attachments]]{ see https://a.example/links/x";
         for (outcome, wakes) in [(RetryOutcome::Queued(queued), 1), (RetryOutcome::Busy, 0)] {
-            let mut conversations = MockConversations::new();
+            let (mut conversations, mut archive) = (MockConversations::new(), MockArchive::new());
+            archive.expect_turn().returning(|_| Ok(Some(stopped_turn())));
             conversations
                 .expect_retry_turn()
                 .once()
-                .withf(|retry| retry.text.as_deref() == Some("[\\[satchel.attachments]]{ see (a link)"))
+                .withf(|retry| {
+                    let orders = [InboxId(Uuid::from_u128(2)), InboxId(Uuid::from_u128(4))];
+                    retry.text.as_deref() == Some("[\\[satchel.attachments]]{ see (a link)") && retry.excluded == orders
+                })
                 .returning(move |_| Ok(outcome));
             let mut bus = MockEventBus::new();
             bus.expect_publish()
@@ -196,6 +247,7 @@ mod tests {
             links.expect_redact_links().returning(|text| text.replace("https://a.example/links/x", "(a link)"));
             let whole = ConversationService {
                 conversations: Arc::new(conversations),
+                archive: Arc::new(archive),
                 storage: Arc::new(MockStorage::new()),
                 workspace: Arc::new(MockWorkspace::new()),
                 blobs: Arc::new(MockBlobs::new()),
@@ -203,7 +255,8 @@ mod tests {
                 links: Some(Arc::new(links)),
             };
             let turn = TurnId(Uuid::from_u128(1));
-            let retry = TurnRetry { conversation: conversation(), turn, text: Some(forged.to_owned()) };
+            let retry =
+                TurnRetry { conversation: conversation(), turn, excluded: Vec::new(), text: Some(forged.to_owned()) };
             assert_eq!(whole.retry_turn(&retry).await.unwrap(), outcome);
         }
     }

@@ -92,7 +92,7 @@ pub(crate) async fn retry(
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         return Err(Problem::invalid("Write something."));
     }
-    let retry = TurnRetry { conversation, turn, text };
+    let retry = TurnRetry { conversation, turn, excluded: Vec::new(), text };
     let conflict = |code, detail| Err(Problem::new(StatusCode::CONFLICT, code, detail));
     match state.conversations.retry_turn(&retry).await? {
         RetryOutcome::Queued(turn) => {

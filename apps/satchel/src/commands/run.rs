@@ -294,6 +294,7 @@ fn web_ports(
 ) -> WebPorts {
     let conversations = ConversationService {
         conversations: Arc::clone(&stores.ledger.conversations),
+        archive: Arc::clone(&stores.ledger.archive),
         storage: Arc::clone(&stores.ledger.storage),
         workspace: Arc::clone(&stores.metered_workspace) as _,
         blobs: Arc::clone(&stores.blobs),

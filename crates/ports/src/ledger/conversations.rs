@@ -1,7 +1,7 @@
 //! The conversations of a channel as people see them in a list: named, pinned, archived, searched, tried again, forgotten.
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId, Sha256, Timestamp, TurnId};
+use satchel_domain::{ChannelName, ConversationId, InboxId, Sha256, Timestamp, TurnId};
 
 use super::LedgerError;
 
@@ -204,6 +204,8 @@ pub struct TurnRetry {
     pub conversation: ConversationId,
     /// The turn.
     pub turn: TurnId,
+    /// Messages of it that are not answered once more: orders to the turn itself, such as to stop it.
+    pub excluded: Vec<InboxId>,
     /// The text in place of that of its last message; `None` leaves it as it is.
     pub text: Option<String>,
 }

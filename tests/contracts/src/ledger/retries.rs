@@ -19,7 +19,7 @@ fn web_message(key: &str, text: &str) -> InboundMessage {
 
 async fn retry(ledger: &Ledger, turn: TurnId, text: Option<&str>) -> RetryOutcome {
     let conversation = conversation("web:a");
-    let retry = TurnRetry { conversation, turn, text: text.map(str::to_owned) };
+    let retry = TurnRetry { conversation, turn, excluded: Vec::new(), text: text.map(str::to_owned) };
     ledger.conversations.retry_turn(&retry).await.unwrap()
 }
 
@@ -109,6 +109,22 @@ pub async fn retried_turn_takes_all_its_messages(fixture: &impl LedgerFixture) {
     let third = retried(&ledger, second, None).await;
     let turn = ledger.archive.turn(third).await.unwrap().unwrap();
     assert_eq!(turn.messages.last().unwrap().message.text, "and something else", "the latest text counts");
+}
+
+/// Catches: an order to stop the turn that the model reads as a message of the new one.
+pub async fn excluded_messages_are_not_answered_once_more(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, first) = receive(&ledger, &web_message("1", "first")).await;
+    ledger.inbox.receive(&web_message("2", "/stop"), ClaimMode::Never).await.unwrap();
+    let stop = ledger.turns.list_queued_behind(&lease, first).await.unwrap().remove(0).id;
+    let completed = CompletedTurn { steered: vec![stop], ..completed_turn(first, text_parts(&["reply"])) };
+    reply(&ledger, &lease, &completed).await;
+    let text = Some("other words".to_owned());
+    let retry = TurnRetry { conversation: conversation("web:a"), turn: first, excluded: vec![stop], text };
+    assert!(matches!(ledger.conversations.retry_turn(&retry).await.unwrap(), RetryOutcome::Queued(_)));
+    let (_, turn) = claim(&ledger).await;
+    let texts: Vec<&str> = turn.messages.iter().map(|queued| queued.message.text.as_str()).collect();
+    assert_eq!(texts, ["other words"], "the last of the others is the one that is edited");
 }
 
 /// Catches: a turn that is retried under the hands of another, whose successors would build on what is gone, or that nobody

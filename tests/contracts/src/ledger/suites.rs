@@ -205,6 +205,7 @@ macro_rules! conversations_contract {
             conversations::renamed_conversation_keeps_its_listing
             retries::last_turn_is_answered_once_more
             retries::retried_turn_takes_all_its_messages
+            retries::excluded_messages_are_not_answered_once_more
             retries::only_last_answered_turn_is_retried
         }
     };
