@@ -5,6 +5,7 @@ import { createComposer } from "./composer.js";
 import { createConversations } from "./conversations.js";
 import { byId, element, icon } from "./dom.js";
 import { modelLine, showEmpty } from "./empty.js";
+import { createFilesPanel } from "./files-panel.js";
 import { createLightbox } from "./lightbox.js";
 import { askForToken, hasLinkSecret, takeLinkSecret } from "./login.js";
 import { setUpTheme } from "./look.js";
@@ -49,6 +50,7 @@ const timeline = createTimeline({
   },
 });
 const openPicture = createLightbox(timeline.pictures);
+const filesPanel = createFilesPanel(openPicture);
 
 function send(to, text, uploads) {
   // An order to stop doesn't wait behind messages that are still being uploaded.
@@ -115,6 +117,7 @@ function open(id, turn = null) {
   composer.setRunning(false);
   outbox.open(id);
   conversations.setCurrent(id);
+  filesPanel.setConversation(id);
   showWhetherEmpty();
   listen();
   // On a touch screen a focus would bring up the keyboard over half of the page.

@@ -6,6 +6,7 @@ mod completion;
 mod conversations;
 mod delivery;
 mod files;
+mod files_panel;
 mod formats;
 mod hostile_content;
 mod keyboard;
