@@ -11,6 +11,7 @@ mod formats;
 mod hostile_content;
 mod keyboard;
 mod layout;
+mod many_files;
 mod models;
 mod narrow;
 mod previews;
