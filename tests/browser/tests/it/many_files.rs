@@ -23,7 +23,7 @@ async fn twenty_files_of_a_message_are_a_grid() {
     let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     let name = |number| if number % 3 == 0 { format!("data-{number}.bin") } else { format!("photo-{number}.png") };
     let content = |number| if number % 3 == 0 { bytes(number) } else { PNG.to_vec() };
-    let files: Vec<PathBuf> = (1..=20).map(|number| server.home().write_file(&name(number), content(number))).collect();
+    let files: Vec<PathBuf> = (1..=20).map(|number| server.home().write_file(name(number), content(number))).collect();
     page.upload(&files.iter().map(PathBuf::as_path).collect::<Vec<&Path>>()).await;
     page.send_message("what did I send").await;
     let turns = page.wait_for_reply(1).await;
