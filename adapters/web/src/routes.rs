@@ -86,7 +86,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(conversations::show, conversations::change, conversations::delete))
         .routes(routes!(conversations::turns))
         .routes(routes!(conversation_files::list))
-        .routes(routes!(conversation_files::forget))
+        .routes(routes!(conversation_files::forget_file))
         .routes(routes!(search::search))
         .routes(routes!(messages::accept))
         .routes(routes!(messages::retry))

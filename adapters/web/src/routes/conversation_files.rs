@@ -113,7 +113,7 @@ fn to_origin(sender: FileSender) -> FileOrigin {
         (status = 409, description = "It is still being sent, or a message that isn't answered needs it.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn forget(
+pub(crate) async fn forget_file(
     State(state): State<Arc<AppState>>,
     ApiPath((id, attachment)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, Problem> {
