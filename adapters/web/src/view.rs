@@ -27,6 +27,7 @@ pub(crate) fn to_wire_conversation(summary: ConversationSummary) -> wire::Conver
         archived: summary.archived,
         last_turn: summary.last_turn.to_string(),
         last_at: summary.last_at.0,
+        model: summary.model,
     }
 }
 

@@ -90,6 +90,8 @@ pub(crate) struct Conversation {
     pub(crate) last_turn: String,
     /// The time of its last message, in milliseconds since 1970.
     pub(crate) last_at: i64,
+    /// The model that an owner chose for it, which may have been removed since; `null` if the usual one answers.
+    pub(crate) model: Option<String>,
 }
 
 /// How a conversation is to be listed; what is left out stays.

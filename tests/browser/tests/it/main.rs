@@ -12,6 +12,7 @@ mod hostile_content;
 mod keyboard;
 mod layout;
 mod many_files;
+mod model_picker;
 mod models;
 mod narrow;
 mod previews;

@@ -194,6 +194,7 @@ macro_rules! conversations_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             conversations::conversations_are_listed_by_last_use
+            conversations::chosen_model_is_listed
             conversations::conversations_are_named_pinned_and_archived
             conversations::words_are_found_where_they_were_said
             conversations::files_are_found_until_they_are_forgotten
