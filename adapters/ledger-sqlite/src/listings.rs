@@ -44,7 +44,8 @@ macro_rules! select_listed {
             ") SELECT conversation, name, ",
             title!(),
             " AS title, pinned, last <= archived_through AS archived, turns.id AS last_turn, \
-                 (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = turns.id) AS last_at \
+                 (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = turns.id) AS last_at, \
+                 (SELECT model FROM conversation_settings WHERE conversation_settings.lane = listed.lane) AS model \
              FROM listed JOIN lanes ON lanes.id = listed.lane JOIN turns ON turns.sequence = last ORDER BY last DESC"
         )
     };
@@ -58,6 +59,7 @@ struct SummaryRow {
     archived: bool,
     last_turn: Uuid,
     last_at: i64,
+    model: Option<String>,
 }
 
 impl TryFrom<&Row<'_>> for SummaryRow {
@@ -72,6 +74,7 @@ impl TryFrom<&Row<'_>> for SummaryRow {
             archived: row.get("archived")?,
             last_turn: row.get("last_turn")?,
             last_at: row.get("last_at")?,
+            model: row.get("model")?,
         })
     }
 }
@@ -86,6 +89,7 @@ impl SummaryRow {
             archived: self.archived,
             last_turn: TurnId(self.last_turn),
             last_at: Timestamp(self.last_at),
+            model: self.model,
         })
     }
 }

@@ -1,8 +1,8 @@
 //! What is read and never changed: files, the outbox.
 
 use rusqlite::{params, params_from_iter, types::Value};
-use satchel_domain::{Attachment, ConversationId, MessageRef, Part, PartId, Sha256};
-use satchel_ports::ledger::{AttachmentKey, AttachmentOrder, AttachmentQuery, OutboxQuery};
+use satchel_domain::{Attachment, ConversationId, MessageRef, Part, PartId, Sha256, Visibility};
+use satchel_ports::ledger::{AttachmentKey, AttachmentOrder, AttachmentQuery, FileCategory, FileOrigin, OutboxQuery};
 
 use crate::{
     attachments::{AttachmentRow, select_attachment},
@@ -70,6 +70,34 @@ pub(crate) fn attachments(db: &Database, query: &AttachmentQuery) -> Result<Vec<
     }
     if let Some(number) = query.before {
         statement.push_bound(" AND number <", rows::signed(number));
+    }
+    if let Some(category) = query.category {
+        statement.push(match category {
+            FileCategory::Image => " AND mime LIKE 'image/%'",
+            FileCategory::Audio => " AND mime LIKE 'audio/%'",
+            FileCategory::Video => " AND mime LIKE 'video/%'",
+            FileCategory::Other => {
+                " AND mime NOT LIKE 'image/%' AND mime NOT LIKE 'audio/%' AND mime NOT LIKE 'video/%'"
+            }
+        });
+    }
+    if let Some(origin) = query.origin {
+        statement.push(match origin {
+            FileOrigin::Person => " AND source = 'user'",
+            FileOrigin::Assistant => " AND source <> 'user'",
+        });
+    }
+    if let Some(visibility) = query.visibility {
+        statement.push(match visibility {
+            Visibility::Deliver => " AND visibility = 'deliver'",
+            Visibility::Internal => " AND visibility = 'internal'",
+        });
+    }
+    if let Some(since) = query.since {
+        statement.push_bound(" AND created_at >=", since.0);
+    }
+    if let Some(until) = query.until {
+        statement.push_bound(" AND created_at <", until.0);
     }
     // The number orders the files of one conversation as the sequence does, and has an index.
     let age = if query.conversation.is_some() { "number" } else { "sequence" };

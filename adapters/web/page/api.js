@@ -90,6 +90,15 @@ export const exportPath = (conversation) => `${conversationPath(conversation)}/e
 
 export const forgetConversation = (conversation) => call("DELETE", conversationPath(conversation));
 
+// `filters`: kind, sender, since, until, and the number of the last file that is known as `before`; `signal` ends the request.
+export function files(conversation, filters, signal) {
+  const parameters = new URLSearchParams({ limit: "60" });
+  for (const [name, value] of Object.entries(filters)) if (value) parameters.set(name, value);
+  return call("GET", `${conversationPath(conversation)}/files?${parameters}`, undefined, signal);
+}
+
+export const forgetFile = (conversation, file) => call("DELETE", `${conversationPath(conversation)}/files/${encodeURIComponent(file)}`);
+
 export const olderTurns = (conversation, before, limit = 30) =>
   call("GET", `${conversationPath(conversation)}/turns?before=${encodeURIComponent(before)}&limit=${limit}`);
 

@@ -4,10 +4,12 @@ import * as api from "./api.js";
 import { createComposer } from "./composer.js";
 import { createConversations } from "./conversations.js";
 import { byId, element, icon } from "./dom.js";
-import { modelLine, showEmpty } from "./empty.js";
+import { showEmpty } from "./empty.js";
+import { createFilesPanel } from "./files-panel.js";
 import { createLightbox } from "./lightbox.js";
 import { askForToken, hasLinkSecret, takeLinkSecret } from "./login.js";
 import { setUpTheme } from "./look.js";
+import { createModelPicker } from "./model-picker.js";
 import { createOutbox } from "./outbox.js";
 import { follow } from "./stream.js";
 import { createTimeline } from "./timeline.js";
@@ -41,6 +43,7 @@ const timeline = createTimeline({
   answered(words) {
     announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The reply is complete.");
     conversations.refreshSoon();
+    modelPicker.refresh();
   },
   runs(turn) {
     if (turn && !running) announce("Satchel is working on it.");
@@ -49,6 +52,8 @@ const timeline = createTimeline({
   },
 });
 const openPicture = createLightbox(timeline.pictures);
+const filesPanel = createFilesPanel(openPicture);
+const modelPicker = createModelPicker((name) => send(conversation, `/model ${name}`, []));
 
 function send(to, text, uploads) {
   // An order to stop doesn't wait behind messages that are still being uploaded.
@@ -115,6 +120,8 @@ function open(id, turn = null) {
   composer.setRunning(false);
   outbox.open(id);
   conversations.setCurrent(id);
+  filesPanel.setConversation(id);
+  modelPicker.setConversation(id);
   showWhetherEmpty();
   listen();
   // On a touch screen a focus would bring up the keyboard over half of the page.
@@ -188,7 +195,9 @@ function showConnection(state) {
 // With another configuration the server has other commands, and it was started again for it.
 async function loadCommands() {
   try {
-    composer.setCommands(await api.commands());
+    const commands = await api.commands();
+    composer.setCommands(commands);
+    modelPicker.setCommands(commands);
   } catch {
     // Commands work without being completed.
   }
@@ -295,7 +304,7 @@ async function begin() {
   clearTimeout(connectionTimer);
   connection.hidden = true;
   composer.setLimits(session.limits);
-  byId("model").textContent = modelLine(session);
+  modelPicker.setSession(session);
   byId("version").textContent = session.version ? `Satchel ${session.version}` : "";
   showEmpty(session, composer.suggest);
   await conversations.refresh();

@@ -6,6 +6,8 @@ import { duration, size, typeIcon, typeWord } from "./format.js";
 const WIDEST = 460;
 const HIGHEST = 340;
 const HIGHEST_OF_MANY = 190;
+// From so many on, the files of a message are tiles of one size.
+const GRID_FROM = 5;
 
 // The images of which neither a copy nor the file itself can be shown here.
 const unseen = new Set();
@@ -20,6 +22,7 @@ export const fullSource = (file) => (file.inline === "image" ? file.url : file.p
 
 // The files of one message or part, in their order; pictures that follow each other stand side by side.
 export function filesView(files, onOpenPicture) {
+  if (files.length >= GRID_FROM) return gridView(files, onOpenPicture);
   const list = element("div", { class: "files" });
   let row = null;
   const pictures = files.filter(isPicture).length;
@@ -33,6 +36,22 @@ export function filesView(files, onOpenPicture) {
     }
   }
   return list;
+}
+
+// Many files, in their order: pictures and cards alike as tiles; what is played keeps its player.
+function gridView(files, onOpenPicture) {
+  const tileOf = (file) => {
+    if (isPicture(file)) return picture(file, HIGHEST_OF_MANY, onOpenPicture, fileTile);
+    if (file.inline === "video") return video(file);
+    return file.inline === "audio" ? audio(file) : fileTile(file);
+  };
+  return element("div", { class: "files files-grid" }, ...files.map(tileOf));
+}
+
+// A file that isn't shown, as large as the pictures around it.
+function fileTile(file) {
+  if (file.forgotten) return tombstone(file);
+  return element("figure", { class: "figure" }, element("div", { class: "tile-icon" }, icon(typeIcon(file.mime))), caption(file));
 }
 
 const downloadUrl = (file) => `${file.url}${file.url.includes("?") ? "&" : "?"}download=1`;
@@ -54,7 +73,8 @@ function download(file) {
   return element("a", { class: "plain-button", href: downloadUrl(file), download: file.filename, "aria-label": label, title: label }, icon("download"));
 }
 
-function picture(file, highest, onOpenPicture) {
+// `instead` makes what takes its place where it can't be shown.
+function picture(file, highest, onOpenPicture, instead = card) {
   const fit = fitted(file, highest);
   const image = element("img", {
     src: file.preview ?? file.url,
@@ -73,7 +93,7 @@ function picture(file, highest, onOpenPicture) {
       image.src = file.url;
     } else {
       unseen.add(file.id);
-      figure.replaceWith(card(file));
+      figure.replaceWith(instead(file));
     }
   });
   return figure;

@@ -14,8 +14,21 @@ export function askForName(name, save, done) {
 
 // Asks whether a conversation is to be deleted, deletes it with `remove`, and calls `done`.
 export function confirmDeletion(title, remove, done) {
-  byId("deletion-title").textContent = `Delete “${title}”?`;
-  ask(byId("deletion"), remove, done);
+  const words = "Its messages, its files and its workspace are removed for good. This can't be undone.";
+  confirmRemoval(`Delete “${title}”?`, words, "Delete", remove, done);
+}
+
+// Asks whether a file is to be forgotten, forgets it with `forget`, and calls `done`.
+export function confirmForgetting({ filename, number }, forget, done) {
+  const words = `Its name, its content and its preview are removed for good. Only its number, #${number}, stays. This can't be undone.`;
+  confirmRemoval(`Forget “${filename}”?`, words, "Forget", forget, done);
+}
+
+function confirmRemoval(title, words, verb, act, done) {
+  byId("deletion-title").textContent = title;
+  byId("deletion-words").textContent = words;
+  byId("deletion").querySelector("[type=submit]").textContent = verb;
+  ask(byId("deletion"), act, done);
   byId("deletion-cancel").focus();
 }
 

@@ -3,7 +3,7 @@
 import { fullSource } from "./attachments.js";
 import { byId, icon } from "./dom.js";
 
-// `pictures` yields the files that one can step through, in their order.
+// `pictures` yields the files that one can step through, in their order, unless others are named when one is opened.
 export function createLightbox(pictures) {
   const dialog = byId("lightbox");
   const image = byId("lightbox-image");
@@ -12,6 +12,7 @@ export function createLightbox(pictures) {
   const download = byId("lightbox-download");
   const close = byId("lightbox-close");
   let shown = null;
+  let among = pictures;
 
   before.append(icon("back"));
   after.append(icon("forward"));
@@ -30,7 +31,7 @@ export function createLightbox(pictures) {
   }
 
   function neighbour(step) {
-    const all = pictures();
+    const all = among();
     const at = all.findIndex((file) => file.id === shown?.id);
     return at < 0 ? undefined : all[at + step];
   }
@@ -54,7 +55,8 @@ export function createLightbox(pictures) {
   });
   dialog.addEventListener("close", () => image.removeAttribute("src"));
 
-  return (file) => {
+  return (file, others = pictures) => {
+    among = others;
     show(file);
     dialog.showModal();
     close.focus();

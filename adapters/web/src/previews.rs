@@ -71,6 +71,11 @@ impl Previews {
         }
     }
 
+    /// Removes the preview of an image that is forgotten.
+    pub(crate) fn remove(&self, of: Sha256) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).retain(|entry| entry.of != of);
+    }
+
     async fn scale(&self, file: &Attachment) -> Result<Option<ScaledImage>, Unavailable> {
         let request = ImageRequest {
             sha256: file.sha256,

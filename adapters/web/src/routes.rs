@@ -2,6 +2,7 @@
 //! handlers.
 
 mod commands;
+mod conversation_files;
 mod conversations;
 mod events;
 mod exports;
@@ -84,6 +85,8 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(conversations::list))
         .routes(routes!(conversations::show, conversations::change, conversations::delete))
         .routes(routes!(conversations::turns))
+        .routes(routes!(conversation_files::list))
+        .routes(routes!(conversation_files::forget_file))
         .routes(routes!(search::search))
         .routes(routes!(messages::accept))
         .routes(routes!(messages::retry))

@@ -8,7 +8,9 @@ use std::{
 
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
-use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, event_bus::EventStream};
+use satchel_ports::{
+    Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Storage, event_bus::EventStream,
+};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +36,8 @@ pub struct WebPorts {
     pub inbound: Arc<dyn Inbound>,
     /// Lists, searches and forgets conversations, with all that belongs to them.
     pub conversations: Arc<dyn Conversations>,
+    /// Forgets files, with their bytes.
+    pub storage: Arc<dyn Storage>,
     /// What was said, and the records of files.
     pub archive: Arc<dyn Archive>,
     pub clock: Arc<dyn Clock>,
@@ -60,7 +64,7 @@ impl WebServer {
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
-        let WebPorts { inbound, conversations, archive, clock, blobs, bus } = ports;
+        let WebPorts { inbound, conversations, storage, archive, clock, blobs, bus } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {
@@ -105,6 +109,7 @@ impl WebServer {
             channel,
             inbound,
             conversations,
+            storage,
             archive,
             clock,
             blobs,

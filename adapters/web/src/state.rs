@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_http_server::{Peer, client_address, network};
-use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, Inbound};
+use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, Inbound, Storage};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -22,6 +22,7 @@ pub(crate) struct AppState {
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
     pub(crate) conversations: Arc<dyn Conversations>,
+    pub(crate) storage: Arc<dyn Storage>,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blobs: Arc<dyn Blobs>,

@@ -1,7 +1,7 @@
 //! Converts the ledger's records to the types of the API.
 
 use satchel_domain::{
-    Attachment, ConversationId, PartContent, PartState, TurnId,
+    Attachment, AttachmentSource, ConversationId, PartContent, PartState, TurnId,
     filename::Filename,
     part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
 };
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     markdown,
     previews::{MAX_PREVIEW_BYTES, MAX_PREVIEW_SIDE},
-    wire::{self, Inline, MessageFileState, ToolState, TurnState},
+    wire::{self, FileSender, Inline, MessageFileState, ToolState, TurnState},
 };
 
 /// Converts an entry of the list of conversations.
@@ -27,6 +27,7 @@ pub(crate) fn to_wire_conversation(summary: ConversationSummary) -> wire::Conver
         archived: summary.archived,
         last_turn: summary.last_turn.to_string(),
         last_at: summary.last_at.0,
+        model: summary.model,
     }
 }
 
@@ -206,6 +207,15 @@ pub(crate) fn to_wire_file(attachment: &Attachment) -> wire::File {
         url,
         forgotten: attachment.is_forgotten(),
     }
+}
+
+/// Converts an entry of the list of a conversation's files.
+pub(crate) fn to_wire_conversation_file(attachment: &Attachment) -> wire::ConversationFile {
+    let sender = match attachment.source {
+        AttachmentSource::User => FileSender::Person,
+        AttachmentSource::Tool | AttachmentSource::Script | AttachmentSource::Config => FileSender::Assistant,
+    };
+    wire::ConversationFile { file: to_wire_file(attachment), sender, at: attachment.created_at.0 }
 }
 
 fn to_wire_voice_file(part: &Part, voice: &PreparedVoice) -> wire::File {

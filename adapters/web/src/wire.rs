@@ -90,6 +90,8 @@ pub(crate) struct Conversation {
     pub(crate) last_turn: String,
     /// The time of its last message, in milliseconds since 1970.
     pub(crate) last_at: i64,
+    /// The model that an owner chose for it, which may have been removed since; `null` if the usual one answers.
+    pub(crate) model: Option<String>,
 }
 
 /// How a conversation is to be listed; what is left out stays.
@@ -364,6 +366,32 @@ pub(crate) struct ToolChange<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Gone<'a> {
     pub(crate) turn: &'a str,
+}
+
+/// The files of a conversation, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ConversationFiles {
+    pub(crate) files: Vec<ConversationFile>,
+    /// Whether there are older ones.
+    pub(crate) more: bool,
+}
+
+/// A file, and where it comes from.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ConversationFile {
+    #[serde(flatten)]
+    pub(crate) file: File,
+    pub(crate) sender: FileSender,
+    /// When it was stored, in milliseconds since 1970.
+    pub(crate) at: i64,
+}
+
+/// Who brought a file into its conversation.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileSender {
+    Person,
+    Assistant,
 }
 
 /// A message to the assistant. Commands such as `/stop` are messages too.

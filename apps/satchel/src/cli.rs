@@ -59,7 +59,7 @@ pub enum CliCommand {
     Run(RunOptions),
     /// Talk to Satchel in the terminal
     #[command(
-        after_help = "Files in replies are saved to ./files, as NUMBER-NAME.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
+        after_help = "Files in replies are saved to ./files, as NUMBER-NAME.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --model small\n  satchel chat --once \
                             \"save these\" --attach a.jpg --attach b.pdf --json\n  cat notes.txt | satchel chat --once summarise\n  \
                             ls -l | satchel chat --once"
     )]
@@ -231,6 +231,9 @@ pub struct ChatOptions {
     /// Conversation name; elsewhere it is called `console:NAME`
     #[arg(long, value_name = "NAME", default_value = "main", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
+    /// Let this model answer in the conversation from now on, like `/model NAME`
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
 }
 
 /// The arguments of `init`.

@@ -15,9 +15,11 @@ pub mod prepare;
 mod refusal_log;
 pub mod reminders;
 pub mod steering;
+mod storage_service;
 mod strangers;
 pub mod system_tasks;
 
 pub use conversation_service::ConversationService;
 pub use inbound_service::{ChannelNotHostedError, InboundService};
 pub use internal_inbound::InternalInbound;
+pub use storage_service::StorageService;

@@ -30,8 +30,8 @@ pub use self::{
 };
 pub use self::{
     archive::{
-        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, CallRecord, FinishedCall, OutboxQuery, TurnQuery,
-        TurnRecord, UndecodableCount,
+        Archive, AttachmentKey, AttachmentOrder, AttachmentQuery, CallRecord, FileCategory, FileOrigin, FinishedCall,
+        OutboxQuery, TurnQuery, TurnRecord, UndecodableCount,
     },
     conversations::{
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, ExcerptPiece,

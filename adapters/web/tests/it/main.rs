@@ -5,6 +5,7 @@
 mod api;
 mod commands;
 mod connections;
+mod conversation_files;
 mod conversations;
 mod events;
 mod exports;

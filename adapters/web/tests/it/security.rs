@@ -448,6 +448,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     let ports = WebPorts {
         inbound: Arc::new(Closed),
         conversations: Arc::clone(&ledger) as _,
+        storage: Arc::clone(&ledger) as _,
         archive: ledger,
         clock,
         blobs,

@@ -174,6 +174,7 @@ impl Stage {
         let ports = WebPorts {
             inbound: Arc::clone(&door) as _,
             conversations: Arc::clone(&ledger) as _,
+            storage: Arc::clone(&ledger) as _,
             archive: Arc::clone(&ledger) as _,
             clock: Arc::clone(&clock),
             blobs: Arc::clone(&blobs),

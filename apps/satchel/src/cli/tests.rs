@@ -17,6 +17,7 @@ fn valid_command_lines_parse() {
         "run --open --wait-for-worker",
         "--config a.yaml run --set a=b --set c=d --log debug",
         "chat",
+        "chat --model small --conversation holiday",
         "chat --once hello --attach a.jpg --attach b.pdf --json --conversation holiday",
         "plan - --channel web --json",
         "plan a.json --channel telegram-local --set telegram.limits.text=500",

@@ -49,6 +49,12 @@ pub async fn run(
         live: message.is_none(),
     };
     let terminal = TerminalSession::open(terminal_options).await?;
+    if let Some(model) = &options.model
+        && let Err(error) = terminal.choose_model(model).await
+    {
+        terminal.close().await?;
+        return Err(error);
+    }
     let files: Vec<PathBuf> = options
         .attach
         .iter()

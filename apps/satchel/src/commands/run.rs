@@ -17,7 +17,7 @@ use anyhow::Context;
 use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, ChannelName, agent::DEFAULT_AGENT};
 use satchel_intake::{
-    ConversationService,
+    ConversationService, StorageService,
     commands::{CommandFeatures, command_menu},
 };
 use satchel_local::LocalBus;
@@ -301,9 +301,11 @@ fn web_ports(
         bus: Arc::clone(&bus),
         links,
     };
+    let storage = StorageService { storage: Arc::clone(&stores.ledger.storage), blobs: Arc::clone(&stores.blobs) };
     WebPorts {
         inbound,
         conversations: Arc::new(conversations),
+        storage: Arc::new(storage),
         archive: Arc::clone(&stores.ledger.archive),
         clock: Arc::clone(&stores.clock),
         blobs: Arc::clone(&stores.blobs),

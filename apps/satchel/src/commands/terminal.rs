@@ -11,6 +11,7 @@ use anyhow::Context;
 use futures::stream;
 use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow_events, run_once};
 use satchel_domain::{ConversationId, Ending};
+use satchel_intake::commands::MODEL_COMMAND;
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, ScriptHost, ledger::TurnRecord};
 use satchel_routing::tables;
@@ -21,6 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::UsageError;
 use crate::{
     adapters,
     build::{Satchel, SatchelOptions, build},
@@ -66,6 +68,8 @@ impl TerminalEnv {
 /// A terminal and the core that serves it.
 pub(super) struct TerminalSession {
     pub(super) client: ConsoleClient,
+    /// The names of the models that can be chosen, the usual one first.
+    model_names: Vec<String>,
     stop: CancellationToken,
     runner: JoinHandle<()>,
     reminders: Option<JoinHandle<()>>,
@@ -121,6 +125,9 @@ impl TerminalSession {
         let model = models::open(selection, files, piece_delay, &models::unwrapped)?;
         let agents = &satchel_options.agents;
         let named_models = models::open_by_name(agents, &config.models, files, piece_delay, &models::unwrapped)?;
+        let usual_model = model.name();
+        let other_models = named_models.keys().filter(|name| **name != usual_model).cloned();
+        let model_names = std::iter::once(usual_model.clone()).chain(other_models).collect();
         let ports = Ports {
             ledger: stores.ledger.clone(),
             clock: Arc::clone(&stores.clock),
@@ -162,7 +169,20 @@ impl TerminalSession {
             channels: vec![channel_name],
         });
         let reminders = reminders.map(|reminders| tokio::spawn(reminders.run(stop.clone())));
-        Ok(Self { client, stop, runner, reminders })
+        Ok(Self { client, model_names, stop, runner, reminders })
+    }
+
+    /// Lets another model answer in the conversation, by the command that does so in a chat. Messages that an earlier process
+    /// left are answered before.
+    ///
+    /// # Errors
+    /// When there is no such model, or the command fails.
+    pub(super) async fn choose_model(&self, name: &str) -> anyhow::Result<()> {
+        let Some(known) = self.model_names.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
+            let known = self.model_names.join(", ");
+            return Err(UsageError(format!("there is no model {name:?}; the models are {known}")).into());
+        };
+        check_turn(&self.send_and_wait(&format!("/{MODEL_COMMAND} {known}"), &[]).await?)
     }
 
     /// Sends one message and waits until its reply is complete and delivered.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, HistoryMessage, OutgoingResponse, Part, PartId,
-    PartState, RefusedFile, Sha256, TurnId, part::UndeliveredPart,
+    PartState, RefusedFile, Sha256, Timestamp, TurnId, Visibility, part::UndeliveredPart,
 };
 
 use super::{InboundFileState, LedgerError, QueuedMessage};
@@ -14,6 +14,7 @@ use super::{InboundFileState, LedgerError, QueuedMessage};
 ///
 /// # Contract
 /// Besides that of [all ports](super):
+/// - `attachments` applies all filters of its query before its limit.
 /// - A file of another conversation isn't found; of a forgotten one, `attachment` returns the tombstone.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
@@ -146,10 +147,42 @@ pub struct AttachmentQuery {
     pub sha256: Option<Sha256>,
     /// Only those whose number is smaller, which are the older ones of a conversation.
     pub before: Option<u64>,
+    /// Only those of this category.
+    pub category: Option<FileCategory>,
+    /// Only those from here.
+    pub origin: Option<FileOrigin>,
+    /// Only those with this visibility.
+    pub visibility: Option<Visibility>,
+    /// Only those stored then or later.
+    pub since: Option<Timestamp>,
+    /// Only those stored before.
+    pub until: Option<Timestamp>,
     /// At most this many, the first of the order.
     pub limit: Option<u32>,
     /// The order.
     pub order: AttachmentOrder,
+}
+
+/// What a file shows or plays, by its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileCategory {
+    /// `image/…`.
+    Image,
+    /// `audio/…`.
+    Audio,
+    /// `video/…`.
+    Video,
+    /// Every other type: documents, archives, data.
+    Other,
+}
+
+/// Who brought a file into its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOrigin {
+    /// A person sent it.
+    Person,
+    /// A tool or a script made it, or the configuration declares it.
+    Assistant,
 }
 
 /// The order of a list of files.

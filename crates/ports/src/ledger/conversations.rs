@@ -90,6 +90,8 @@ pub struct ConversationSummary {
     pub last_turn: TurnId,
     /// When its latest message was stored.
     pub last_at: Timestamp,
+    /// The model that an owner chose for it, which may have been removed since.
+    pub model: Option<String>,
 }
 
 /// A change of how a conversation is listed.

@@ -88,7 +88,7 @@ async fn everything_fits_and_is_reachable_at_360_pixels() {
     page.assert_no_page_errors().await;
 }
 
-async fn assert_fits(page: &Page, what: &str) {
+pub(crate) async fn assert_fits(page: &Page, what: &str) {
     let nothing = Value::Array(Vec::new());
     assert_eq!(page.browser.run_script(OVERFLOW_SCRIPT, vec![]).await, nothing, "{what}");
     assert_eq!(page.browser.run_script(SMALL_CONTROLS_SCRIPT, vec![]).await, nothing, "{what}");

@@ -6,7 +6,7 @@ use satchel_ports::{
     ledger::{
         AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
         ConversationSettings, ForgetConversationOutcome, ForgetRequest, HistoryChange, Ledger, ListingChange,
-        RenameOutcome, SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
+        ReleaseMode, RenameOutcome, SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
     },
 };
 
@@ -38,6 +38,28 @@ fn web_query() -> ConversationQuery {
 async fn list(ledger: &Ledger, query: &ConversationQuery) -> Vec<String> {
     let listed = ledger.conversations.list_conversations(query).await.unwrap();
     listed.into_iter().map(|summary| summary.conversation.to_string()).collect()
+}
+
+/// Catches: a conversation that is listed without the model that was chosen for it, or with that of another one.
+pub async fn chosen_model_is_listed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let model_of = async |name: &str| {
+        let found = ledger.conversations.find_conversation(&conversation(name)).await.unwrap();
+        found.expect("it has a turn").model
+    };
+    for (key, name, setting) in [
+        ("1", "web:a", None),
+        ("2", "web:b", Some(ConversationSetting::Model(Some("small".into())))),
+        ("3", "web:c", Some(ConversationSetting::Model(Some("small".into())))),
+        ("4", "web:c", Some(ConversationSetting::Model(None))),
+    ] {
+        let (lease, turn) = receive(&ledger, &message_in(name, key, "hello")).await;
+        let completed = CompletedTurn { setting, ..completed_turn(turn, Vec::new()) };
+        ledger.turns.complete_turn(&lease, &completed).await.unwrap();
+        ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    }
+    assert_eq!((model_of("web:a").await, model_of("web:c").await), (None, None));
+    assert_eq!(model_of("web:b").await.as_deref(), Some("small"));
 }
 
 /// Searches the conversations of the web, and returns what was found in words: `conversation: before [word] behind`.

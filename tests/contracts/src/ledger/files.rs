@@ -1,13 +1,13 @@
 //! Promises about files, their numbers and their bytes.
 
 use satchel_domain::{
-    Attachment, CallId, Filename, HistoryMessage, InboundMessage, NewAttachment, OutcomeFile, OutgoingResponse,
-    PartContent, Picture, RefusedFile, StoredBlob, ToolOutcome, ViewedFile, Visibility,
+    Attachment, AttachmentSource, CallId, Filename, HistoryMessage, InboundMessage, NewAttachment, OutcomeFile,
+    OutgoingResponse, PartContent, Picture, RefusedFile, StoredBlob, Timestamp, ToolOutcome, ViewedFile, Visibility,
     part::{Operation, PlannedPart, PreparedVoice},
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, HistoryChange, InboundFileState, JournalEntry,
-    LedgerError,
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, FileCategory, FileOrigin, HistoryChange,
+    InboundFileState, JournalEntry, LedgerError,
 };
 
 use super::{LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, with_files};
@@ -54,6 +54,45 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     assert_eq!(listed(AttachmentQuery { sha256, ..here }).await, [2]);
     assert_eq!(listed(AttachmentQuery { turn: Some(other_turn), ..AttachmentQuery::default() }).await, [1]);
     assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
+}
+
+/// Catches: a filter that leaves out what belongs there, lets in what doesn't, or counts a page before it filters.
+pub async fn files_are_filtered(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &["a.jpg"])).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let at = |created_at, file: NewAttachment| NewAttachment { created_at: Timestamp(created_at), ..file };
+    let typed = |mime: &str, file: NewAttachment| NewAttachment { mime: mime.into(), ..file };
+    let sent = NewAttachment { source: AttachmentSource::User, ..at(10, typed("image/jpeg", new_file("a.jpg"))) };
+    ledger.turns.store_file(&lease, queued.id, 0, &sent).await.unwrap();
+    let files = [("image/png", 20), ("audio/ogg", 30), ("video/mp4", 40), ("application/pdf", 50), ("text/plain", 60)];
+    let files = files.map(|(mime, created_at)| at(created_at, typed(mime, new_file(mime))));
+    let hidden = NewAttachment { visibility: Visibility::Internal, ..at(70, typed("image/png", new_file("hidden"))) };
+    let made = files.into_iter().chain([hidden]).map(OutcomeFile::New).collect();
+    let outcome = ToolOutcome { attachments: made, ..ToolOutcome::default() };
+    ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
+
+    let all = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
+    let time = |milliseconds| Some(Timestamp(milliseconds));
+    let category = |category| AttachmentQuery { category: Some(category), ..all.clone() };
+    let origin = |origin| AttachmentQuery { origin: Some(origin), ..all.clone() };
+    for (query, numbers) in [
+        (category(FileCategory::Image), vec![7, 2, 1]),
+        (AttachmentQuery { limit: Some(2), ..category(FileCategory::Image) }, vec![7, 2]),
+        (AttachmentQuery { before: Some(7), limit: Some(1), ..category(FileCategory::Image) }, vec![2]),
+        (category(FileCategory::Audio), vec![3]),
+        (category(FileCategory::Video), vec![4]),
+        (category(FileCategory::Other), vec![6, 5]),
+        (origin(FileOrigin::Person), vec![1]),
+        (origin(FileOrigin::Assistant), vec![7, 6, 5, 4, 3, 2]),
+        (AttachmentQuery { visibility: Some(Visibility::Deliver), ..all.clone() }, vec![6, 5, 4, 3, 2, 1]),
+        (AttachmentQuery { visibility: Some(Visibility::Internal), ..all.clone() }, vec![7]),
+        (AttachmentQuery { since: time(30), until: time(60), ..all.clone() }, vec![5, 4, 3]),
+        (AttachmentQuery { since: time(71), ..all.clone() }, vec![]),
+    ] {
+        let found = ledger.archive.attachments(&query).await.unwrap();
+        assert_eq!(found.iter().map(|file| file.number.get()).collect::<Vec<_>>(), numbers, "{query:?}");
+    }
 }
 
 /// Catches: a file that can be read or used from another conversation by its id.

@@ -182,6 +182,7 @@ macro_rules! archive_contract {
             turns::turn_record_is_complete
             turns::calls_of_a_turn_have_their_outcomes
             turns::turns_are_paged
+            files::files_are_filtered
             files::foreign_file_is_unknown
         }
     };
@@ -193,6 +194,7 @@ macro_rules! conversations_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             conversations::conversations_are_listed_by_last_use
+            conversations::chosen_model_is_listed
             conversations::conversations_are_named_pinned_and_archived
             conversations::words_are_found_where_they_were_said
             conversations::files_are_found_until_they_are_forgotten

@@ -5,6 +5,7 @@ mod architecture;
 mod backups;
 mod boundaries;
 mod canary;
+mod chat_model;
 mod confirmation;
 mod console_session;
 mod crash_matrix;
