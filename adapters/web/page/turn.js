@@ -4,7 +4,7 @@ import { filesView, refusedCard, waitingCard } from "./attachments.js";
 import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
-import { copyText, growingProse, prose } from "./prose.js";
+import { copyText, growingProse, prose, sayCopied } from "./prose.js";
 import { earlierAnswer, editButton, retryButton } from "./retry.js";
 import { toolLine, usedToolsView } from "./tools.js";
 
@@ -273,5 +273,6 @@ function stateLine(part, actions) {
 async function copyAnswer(button, text) {
   const copied = await copyText(text);
   button.replaceChildren(icon(copied ? "check" : "warning"));
+  sayCopied(copied);
   setTimeout(() => button.replaceChildren(icon("copy")), 1600);
 }

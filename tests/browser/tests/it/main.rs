@@ -13,6 +13,7 @@ mod layout;
 mod models;
 mod narrow;
 mod previews;
+mod prose;
 mod questions;
 mod readme_steps;
 mod refusals;
