@@ -8,6 +8,7 @@ import { modelLine, showEmpty } from "./empty.js";
 import { createLightbox } from "./lightbox.js";
 import { askForToken, hasLinkSecret, takeLinkSecret } from "./login.js";
 import { setUpTheme } from "./look.js";
+import { createNotifier } from "./notify.js";
 import { createOutbox } from "./outbox.js";
 import { follow } from "./stream.js";
 import { createTimeline } from "./timeline.js";
@@ -31,7 +32,8 @@ const outbox = createOutbox({
   changed: showWhetherEmpty,
   sent: conversations.refreshSoon,
 });
-const composer = createComposer({ send, stop });
+const notifier = createNotifier();
+const composer = createComposer({ send, stop, earlier: () => timeline.earlierTexts() });
 const timeline = createTimeline({
   openPicture: (file) => openPicture(file),
   resend: (command) => send(conversation, command, []),
@@ -41,8 +43,10 @@ const timeline = createTimeline({
   answered(words) {
     announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The reply is complete.");
     conversations.refreshSoon();
+    notifier.answered(words);
   },
   runs(turn) {
+    notifier.runs(turn !== null);
     if (turn && !running) announce("Satchel is working on it.");
     running = turn;
     composer.setRunning(turn !== null);
@@ -108,6 +112,7 @@ function open(id, turn = null) {
   conversation = id;
   loaded = false;
   running = null;
+  notifier.forget();
   remember(id);
   if (addressed()?.id !== id) history.pushState(null, "", `#/${id}`);
   timeline.clear();
@@ -141,6 +146,7 @@ function listen() {
     tool: timeline.tool,
     gone: timeline.gone,
     connection: showConnection,
+    awaitsAnswer: () => running !== null,
     lockedOut: unlock,
   });
 }
