@@ -10,6 +10,7 @@ import { createLightbox } from "./lightbox.js";
 import { askForToken, hasLinkSecret, takeLinkSecret } from "./login.js";
 import { setUpTheme } from "./look.js";
 import { createModelPicker } from "./model-picker.js";
+import { createNotifier } from "./notify.js";
 import { createOutbox } from "./outbox.js";
 import { follow } from "./stream.js";
 import { createTimeline } from "./timeline.js";
@@ -33,7 +34,8 @@ const outbox = createOutbox({
   changed: showWhetherEmpty,
   sent: conversations.refreshSoon,
 });
-const composer = createComposer({ send, stop });
+const notifier = createNotifier();
+const composer = createComposer({ send, stop, earlier: () => timeline.earlierTexts() });
 const timeline = createTimeline({
   openPicture: (file) => openPicture(file),
   resend: (command) => send(conversation, command, []),
@@ -44,8 +46,10 @@ const timeline = createTimeline({
     announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The reply is complete.");
     conversations.refreshSoon();
     modelPicker.refresh();
+    notifier.answered(words);
   },
   runs(turn) {
+    notifier.runs(turn !== null);
     if (turn && !running) announce("Satchel is working on it.");
     running = turn;
     composer.setRunning(turn !== null);
@@ -113,6 +117,7 @@ function open(id, turn = null) {
   conversation = id;
   loaded = false;
   running = null;
+  notifier.forget();
   remember(id);
   if (addressed()?.id !== id) history.pushState(null, "", `#/${id}`);
   timeline.clear();
@@ -148,6 +153,7 @@ function listen() {
     tool: timeline.tool,
     gone: timeline.gone,
     connection: showConnection,
+    awaitsAnswer: () => running !== null,
     lockedOut: unlock,
   });
 }

@@ -2,13 +2,14 @@
 
 import { byId, icon, tell } from "./dom.js";
 import { count, someNames } from "./format.js";
+import { createRecall } from "./recall.js";
 import { createSuggestions } from "./suggestions.js";
 import { uploadRow } from "./tray.js";
 import { discard, isLost, isUnderWay, newUpload, refusedUpload, storedUpload } from "./uploads.js";
 
 const KEEP_AFTER_MS = 250;
 
-// `actions`: send(conversation, text, uploads), stop(). `limits` says how large and how many files may be.
+// `actions`: send(conversation, text, uploads), stop(), earlier(). `limits` says how large and how many files may be.
 export function createComposer(actions) {
   const form = byId("composer");
   const field = byId("message");
@@ -19,6 +20,7 @@ export function createComposer(actions) {
   const camera = byId("camera-picker");
   const complaint = byId("complaint");
   const suggestions = createSuggestions(field);
+  const recall = createRecall(actions.earlier);
   const drafts = new Map();
   let conversation = null;
   let limits = { file_bytes: null, files_per_message: null };
@@ -40,6 +42,11 @@ export function createComposer(actions) {
   });
   field.addEventListener("keydown", (event) => {
     if (suggestions.takeKey(event)) return;
+    const recalled = recall(event, field.value);
+    if (recalled !== null) {
+      event.preventDefault();
+      write(recalled);
+    }
     // Enter also ends a word that is being composed in many scripts; it is not meant for us then.
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) {
       event.preventDefault();
@@ -171,6 +178,14 @@ export function createComposer(actions) {
     showButtons();
   }
 
+  // Puts a text into the field, with the cursor behind it.
+  function write(text) {
+    draft().text = text;
+    show();
+    keepSoon();
+    field.setSelectionRange(text.length, text.length);
+  }
+
   function showTray() {
     const { uploads } = draft();
     for (const [upload, { row, stop }] of rows) {
@@ -233,11 +248,8 @@ export function createComposer(actions) {
     },
     // Puts words into the field for a person to go on with.
     suggest(text, attach) {
-      draft().text = text;
-      show();
-      keepSoon();
+      write(text);
       field.focus();
-      field.setSelectionRange(text.length, text.length);
       if (attach) picker.click();
     },
     focus: () => field.focus(),

@@ -6,6 +6,7 @@ import { byId, download, icon, tell } from "./dom.js";
 import { closeMenu, menuIsOpen, openMenu } from "./menu.js";
 import { groups, groupView, keyOf, titleOf } from "./rows.js";
 import { createSearch } from "./search.js";
+import { setTitle } from "./tab.js";
 
 const NARROW = matchMedia("(max-width: 55.99rem)");
 const REFRESH_AFTER_MS = 400;
@@ -89,7 +90,7 @@ export function createConversations(actions) {
     const open = known.find((one) => keyOf(one.id) === current) ?? elsewhere;
     const title = open ? titleOf(open) : null;
     byId("title").textContent = title ?? "New conversation";
-    document.title = title === null ? "Satchel" : `${title} · Satchel`;
+    setTitle(title === null ? "Satchel" : `${title} · Satchel`);
   }
 
   async function refresh() {

@@ -18,8 +18,20 @@ const OFFLINE_IDEAS = [
   { iconName: "keyboard", title: "See what it understands", words: "help", text: "help" },
 ];
 
+// For models that take images.
+const IMAGE_IDEA = { iconName: "image", title: "Ask about a picture", words: "Attach one and write: What is in this picture?", text: "What is in this picture?", attach: true };
+
+// The ideas that fit the model that answers.
+function ideasFor({ model_is_offline: offline, model_takes_images: takesImages }) {
+  if (offline) return OFFLINE_IDEAS;
+  if (!takesImages) return IDEAS;
+  const [document, ...others] = IDEAS;
+  return [document, IMAGE_IDEA, ...others.filter(({ attach }) => !attach)];
+}
+
 // `suggest(text, attach)` puts an idea into the message field.
-export function showEmpty({ model, model_is_offline: offline }, suggest) {
+export function showEmpty(session, suggest) {
+  const { model, model_is_offline: offline } = session;
   const place = byId("empty");
   const idea = ({ iconName, title, words, text, attach }) => {
     const button = element(
@@ -36,7 +48,7 @@ export function showEmpty({ model, model_is_offline: offline }, suggest) {
     element("img", { src: "/page/icon.svg", alt: "", width: 72, height: 72 }),
     element("h2", { class: "empty-title" }, "What can I do for you?"),
     element("p", { class: "empty-words" }, "Drop files here and tell me what to do with them. Files you send are never lost. If I can't deliver something, I tell you what and why."),
-    element("ul", { class: "ideas" }, ...(offline ? OFFLINE_IDEAS : IDEAS).map(idea)),
+    element("ul", { class: "ideas" }, ...ideasFor(session).map(idea)),
     element(
       "p",
       { class: "empty-model" },

@@ -1,7 +1,11 @@
 // Shows rendered Markdown: copy buttons on code, tables that scroll by themselves, blocks that are patched in place.
 
-import { element, icon } from "./dom.js";
+import { byId, element, icon } from "./dom.js";
+import { linkFootnotes } from "./footnotes.js";
+import { highlight } from "./highlighting.js";
 import { sanitised } from "./sanitise.js";
+
+const COPIED_MS = 1600;
 
 // An element with a whole text.
 export function prose(html) {
@@ -58,6 +62,7 @@ function dressed(html) {
     table.replaceWith(frame);
     frame.append(table);
   }
+  linkFootnotes(fragment);
   return fragment;
 }
 
@@ -67,15 +72,28 @@ export function codeBlock(code, language) {
 }
 
 function framed(pre, language) {
-  pre.tabIndex = 0;
   const words = element("span", {}, "Copy");
   const button = element("button", { type: "button", class: "copy-button", "aria-label": "Copy code" }, icon("copy"), words);
+  let resetTimer = 0;
+  const show = (text, label, iconName) => {
+    words.textContent = text;
+    button.setAttribute("aria-label", label);
+    button.replaceChild(icon(iconName), button.firstChild);
+  };
   button.addEventListener("click", async () => {
     const copied = await copyText(pre.textContent);
-    words.textContent = copied ? "Copied" : "Can't copy";
-    setTimeout(() => (words.textContent = "Copy"), 1600);
+    show(copied ? "Copied" : "Can't copy", copied ? "Copied" : "Can't copy", copied ? "check" : "warning");
+    sayCopied(copied);
+    clearTimeout(resetTimer);
+    resetTimer = setTimeout(() => show("Copy", "Copy code", "copy"), COPIED_MS);
   });
+  highlight(pre.querySelector("code") ?? pre, language);
   return element("div", { class: "code" }, element("div", { class: "code-bar" }, element("span", {}, language || "text"), button), pre);
+}
+
+// Tells those who listen instead of looking.
+export function sayCopied(copied) {
+  byId("announcer").textContent = copied ? "Copied to the clipboard." : "It could not be copied.";
 }
 
 // The clipboard of the browser exists on safe addresses only; the old way works on the others.

@@ -1,6 +1,7 @@
 // Builds nodes from the server's HTML through an allow-list. The server's HTML is clean already; this is the second lock.
 
 const HTML = "http://www.w3.org/1999/xhtml";
+const MATHML = "http://www.w3.org/1998/Math/MathML";
 const DEEPEST = 120;
 
 // What an element becomes. Headings stay below those of the page itself.
@@ -13,10 +14,23 @@ const ALLOWED = {
 
 // What goes with all that is in it. Everything else that is not allowed gives way to its children.
 const DROPPED = new Set([
-  "audio", "base", "button", "canvas", "embed", "form", "frame", "frameset", "head", "iframe", "img", "link", "math",
+  "audio", "base", "button", "canvas", "embed", "form", "frame", "frameset", "head", "iframe", "img", "link",
   "meta", "noembed", "noframes", "noscript", "object", "option", "picture", "portal", "script", "select", "source",
   "style", "svg", "template", "textarea", "title", "track", "video", "xmp",
 ]);
+
+// What a formula may be made of, and the attributes of its elements. None of them leads anywhere or holds HTML.
+const FORMULA = new Set([
+  "math", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover", "mpadded", "mphantom", "mprescripts", "mroot", "mrow", "ms",
+  "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "none",
+]);
+const FORMULA_ATTRIBUTES = [
+  "accent", "accentunder", "columnspan", "depth", "display", "displaystyle", "fence", "form", "height", "largeop",
+  "linethickness", "lspace", "mathvariant", "maxsize", "minsize", "movablelimits", "rowspan", "rspace", "scriptlevel",
+  "separator", "stretchy", "symmetric", "voffset", "width",
+];
+const FORMULA_VALUE = /^[a-z0-9.%+-]{1,24}$/i;
+const FORMULA_CLASS = /^(menv|cell)-[a-z-]+$/;
 
 export function sanitised(html) {
   // A document made by DOMParser is inert: no script runs, nothing is loaded.
@@ -34,6 +48,10 @@ function copyChildren(from, to, depth) {
 }
 
 function copyElement(from, to, depth) {
+  if (from.namespaceURI === MATHML) {
+    copyFormula(from, to, depth);
+    return;
+  }
   if (from.namespaceURI !== HTML || DROPPED.has(from.localName)) return;
   if (depth > DEEPEST) {
     to.append(from.textContent);
@@ -47,6 +65,27 @@ function copyElement(from, to, depth) {
   const copy = document.createElement(name);
   copyAttributes(from, copy, name);
   copyChildren(from, copy, depth + 1);
+  to.append(copy);
+}
+
+// Copies an element of a formula. HTML within formulas, where parsers disagree about what is what, is left out.
+function copyFormula(from, to, depth) {
+  if (!FORMULA.has(from.localName)) return;
+  if (depth > DEEPEST) {
+    to.append(from.textContent);
+    return;
+  }
+  const copy = document.createElementNS(MATHML, from.localName);
+  for (const name of FORMULA_ATTRIBUTES) {
+    const value = from.getAttribute(name) ?? "";
+    if (FORMULA_VALUE.test(value)) copy.setAttribute(name, value);
+  }
+  const classes = (from.getAttribute("class") ?? "").split(" ").filter((one) => FORMULA_CLASS.test(one));
+  if (classes.length) copy.setAttribute("class", classes.join(" "));
+  for (const child of from.childNodes) {
+    if (child.nodeType === Node.TEXT_NODE) copy.append(child.data);
+    else if (child.namespaceURI === MATHML) copyFormula(child, copy, depth + 1);
+  }
   to.append(copy);
 }
 
@@ -65,6 +104,9 @@ function copyAttributes(from, copy, name) {
   } else if (name === "ol") {
     const start = Number.parseInt(from.getAttribute("start") ?? "", 10);
     if (Number.isSafeInteger(start)) copy.start = start;
+    takeClass(from, copy, ["footnotes"]);
+  } else if (name === "sup") {
+    takeClass(from, copy, ["footnote-ref"]);
   } else if (name === "td" || name === "th") {
     takeClass(from, copy, ["center", "right"]);
     if (name === "th") copy.scope = "col";

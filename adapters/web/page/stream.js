@@ -65,14 +65,21 @@ export function follow(conversation, handlers) {
   function visibility() {
     clearTimeout(hiddenTimer);
     if (document.hidden) {
-      hiddenTimer = setTimeout(() => {
-        clearTimeout(timer);
-        source.close();
-        source = null;
-      }, HIDDEN_FOR_MS);
+      hiddenTimer = setTimeout(letGo, HIDDEN_FOR_MS);
     } else if (source === null || source.readyState === EventSource.CLOSED) {
       again();
     }
+  }
+
+  // Who waits for an answer is told in another tab too that it is ready.
+  function letGo() {
+    if (handlers.awaitsAnswer()) {
+      hiddenTimer = setTimeout(letGo, HIDDEN_FOR_MS);
+      return;
+    }
+    clearTimeout(timer);
+    source?.close();
+    source = null;
   }
 
   document.addEventListener("visibilitychange", visibility);

@@ -246,6 +246,11 @@ export function createTimeline(actions) {
     get isEmpty() {
       return order.length === 0;
     },
+    // What the person wrote, the latest first.
+    earlierTexts() {
+      const messages = order.toReversed().flatMap((id) => views.get(id).turn.messages.toReversed());
+      return messages.map((message) => message.text).filter((text) => text && text.trim() !== "/stop");
+    },
     pictures() {
       return order.flatMap((id) => {
         const { messages, parts } = views.get(id).turn;

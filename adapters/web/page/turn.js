@@ -4,7 +4,7 @@ import { filesView, refusedCard, waitingCard } from "./attachments.js";
 import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
-import { copyText, growingProse, prose } from "./prose.js";
+import { copyText, growingProse, prose, sayCopied } from "./prose.js";
 import { earlierAnswer, editButton, retryButton } from "./retry.js";
 import { toolLine, usedToolsView } from "./tools.js";
 
@@ -39,11 +39,15 @@ export function createTurnView(actions) {
   let live = null;
   let turn = null;
   let usedTools = "";
+  // Whether something of the answer was seen not to arrive as it should.
+  let unusual = false;
 
   function update(next) {
     turn = next;
     root.dataset.state = turn.state;
-    const spoken = turn.messages.map((message, at) => ({ ...message, last: at === turn.messages.length - 1 }));
+    // The order to stop is told by the ending.
+    const written = turn.messages.filter((message, at) => at === 0 || message.text?.trim() !== "/stop");
+    const spoken = written.map((message, at) => ({ ...message, last: at === written.length - 1 }));
     const resend = (words) => actions.retry(turn.id, words);
     patchList(said, messages, spoken, (message) => messageView(message, actions.openPicture, resend));
     // The line of its tool shows a question with its buttons while the turn runs.
@@ -135,20 +139,23 @@ export function createTurnView(actions) {
 
   function showMeta(visible) {
     const done = turn.state === "done";
+    unusual ||= visible.some((part) => ["waiting", "in_doubt", "failed"].includes(part.state));
     const at = visible.at(-1)?.at ?? 0;
     const unsettled = visible.some((part) => part.state !== "sent");
-    // The usual moment between an answer and its delivery is told in the place where "Delivered" will stand.
+    // The usual moment between an answer and its delivery is told only if it takes longer than usual.
     const short = visible[0]?.alone && isShort(visible[0]) ? STATES[visible[0].state] : null;
     const ending = ENDINGS[turn.ending] ?? null;
     const text = visible.map((part) => part.text).filter(Boolean).join("\n\n");
+    // The text of an answer that was stopped says so.
+    const endingWords = turn.ending === "cancelled" && text ? null : ending;
     meta.hidden = !done || (visible.length === 0 && !ending);
     meta.replaceChildren(
       ...[
         at ? element("time", { datetime: new Date(at).toISOString() }, clock(at)) : null,
-        ending ? element("span", { class: "ending" }, icon(turn.ending === "cancelled" ? "refused" : "warning"), ending) : null,
+        endingWords ? element("span", { class: "ending" }, icon(turn.ending === "cancelled" ? "refused" : "warning"), endingWords) : null,
         short ? element("span", { class: "undelivered" }, icon(short[0]), short[1]) : null,
-        // An answer that ended early has no success to report: what of it was not delivered says so itself.
-        visible.length > 0 && !unsettled && !ending ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
+        // What is delivered as it should be needs no words, and an answer that ended early has no success to report.
+        unusual && visible.length > 0 && !unsettled && !ending ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
         retryButton(ending !== null, () => actions.retryAsItWas(turn.id)),
         text ? iconButton("Copy the answer as Markdown", "copy", (event) => copyAnswer(event.currentTarget, text)) : null,
       ].filter(Boolean),
@@ -273,5 +280,6 @@ function stateLine(part, actions) {
 async function copyAnswer(button, text) {
   const copied = await copyText(text);
   button.replaceChildren(icon(copied ? "check" : "warning"));
+  sayCopied(copied);
   setTimeout(() => button.replaceChildren(icon("copy")), 1600);
 }

@@ -1,7 +1,9 @@
 //! Renders Markdown as safe HTML: only the tags below are written, all text is escaped, and links lead only to the web
-//! and to mail addresses.
+//! and to mail addresses. Formulas become MathML.
 
 mod links;
+mod math;
+mod mathml;
 mod writer;
 
 use pulldown_cmark::{Options, Parser, TextMergeStream};
@@ -15,9 +17,11 @@ pub(crate) fn to_html(text: &str) -> String {
 
 /// Renders Markdown as safe HTML, one item for each paragraph, list, table or code block.
 pub(crate) fn to_html_blocks(text: &str) -> Vec<String> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut writer = MarkdownHtmlWriter::new(text.len());
-    for event in TextMergeStream::new(Parser::new_ext(text, options)) {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_FOOTNOTES;
+    let (markdown, formulas) = math::take_formulas(text, options);
+    let mut writer = MarkdownHtmlWriter::new(text.len(), formulas);
+    for event in TextMergeStream::new(Parser::new_ext(&markdown, options)) {
         if !writer.write(event) {
             // Some Markdown grows a hundredfold, such as a table of a thousand columns with short rows.
             return vec![escape_text(text)];

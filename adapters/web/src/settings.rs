@@ -31,6 +31,8 @@ pub struct WebSettings {
     pub model: String,
     /// Whether that is the built-in model, which understands a few phrases; the page suggests them.
     pub model_is_offline: bool,
+    /// Whether it takes images; the page suggests to ask about one.
+    pub model_takes_images: bool,
     /// The commands that the page completes, as its people may give them.
     pub commands: Vec<PageCommand>,
     /// Makes the previews of images; `None` shows the images themselves.

@@ -14,6 +14,8 @@ pub(crate) struct Session {
     pub(crate) model: Option<String>,
     /// Whether that is the built-in model, which understands a few phrases; only for authorized clients.
     pub(crate) model_is_offline: Option<bool>,
+    /// Whether it takes images; only for authorized clients.
+    pub(crate) model_takes_images: Option<bool>,
     /// The version of Satchel.
     pub(crate) version: String,
     pub(crate) limits: Limits,

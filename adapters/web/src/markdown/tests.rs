@@ -172,3 +172,139 @@ fn a_growing_text_changes_at_its_end() {
         assert_eq!(grown[..settled], whole[..settled], "{:?}", &text[..end]);
     }
 }
+
+#[test]
+fn formulas_become_mathml() {
+    let inline = "<math display=\"inline\"><msup><mi>a</mi><mn>2</mn></msup></math>";
+    check(&[
+        ("$a^2$", &format!("<p>{inline}</p>")),
+        ("so \\(a^2\\), and", &format!("<p>so {inline}, and</p>")),
+        ("**$a^2$**", &format!("<p><strong>{inline}</strong></p>")),
+        ("$$x$$", "<p><math display=\"block\"><mi>x</mi></math></p>"),
+        ("\\[\nx\n- y\n\\]", "<p><math display=\"block\"><mi>x</mi><mo>−</mo><mi>y</mi></math></p>"),
+        // What isn't understood is shown as it was written.
+        ("$\\unknown{<b>}$", "<p><code>$\\unknown{&lt;b&gt;}$</code></p>"),
+    ]);
+}
+
+#[test]
+fn amounts_and_code_are_no_formulas() {
+    for text in [
+        "costs $5 and $6",
+        "$20M–$30M",
+        "$5, not 6$",
+        "from US$5 to A$6",
+        "a $ b $ c",
+        "\\$a$ and",
+        "$a\n\nb$",
+        "| $a | b$ |\n|---|---|",
+        "`$a$` and `\\(a\\)`",
+        "```\n$$a$$\n```",
+        "https://a.example/?x=$y$",
+        "[x](https://a.example/$y$)",
+        "$$",
+        "\\(",
+        "$$$$",
+    ] {
+        assert!(!to_html(text).contains("<math"), "{text}: {}", to_html(text));
+    }
+    check(&[("`$a$`", "<p><code>$a$</code></p>"), ("\u{F0000} $a$", "<p>\u{F0000} $a$</p>")]);
+}
+
+#[test]
+fn hostile_formulas_stay_small_and_harmless() {
+    for tex in [
+        "\\text{<script>alert(1)</script>}",
+        "\\operatorname{<img src=x onerror=alert(1)>}",
+        "\\href{javascript:alert(1)}{x}",
+        "\\style{position:fixed}{x}",
+        "\\color{red}x",
+        "\\def\\a{xx}\\def\\b{\\a\\a}\\b",
+        "a < b \\& c",
+        "\\mathrm{&lt;}",
+    ] {
+        let html = to_html(&format!("${tex}$"));
+        for tag in ["<script", "<img", "href", "style"] {
+            assert!(!html.replace("<code>$\\href", "").replace("<code>$\\style", "").contains(tag), "{tex}: {html}");
+        }
+        assert!(html.len() < 2_000, "{tex}: {html}");
+    }
+    for hostile in ["{", "\\sqrt", "\\frac", "\\left(", "\\begin{matrix}", "x^", "\\hat", "\\sqrt "] {
+        let tex = hostile.repeat(3_900 / hostile.len());
+        assert!(to_html(&format!("$${tex}$$")).contains("<code>"), "{hostile}");
+    }
+    let many = "\\(\\[$$$a$ ".repeat(20_000);
+    assert!(to_html(&many).len() < 32 * many.len());
+}
+
+#[test]
+fn footnotes_stand_at_the_end_by_number() {
+    check(&[
+        (
+            "a[^x] b[^long] c[^x]\n\n[^long]: Two.\n[^x]: One *note*.\n\nEnd",
+            "<p>a<sup class=\"footnote-ref\">1</sup> b<sup class=\"footnote-ref\">2</sup> c<sup class=\"footnote-ref\">1</sup></p>\n\
+             <p>End</p>\n<ol class=\"footnotes\"><li><p>One <em>note</em>.</p></li><li><p>Two.</p></li></ol>",
+        ),
+        ("a[^missing]", "<p>a[^missing]</p>"),
+    ]);
+}
+
+/// The library that reads formulas is fed with what a model may write when it goes astray.
+#[test]
+fn random_formulas_are_shown_or_kept() {
+    const TOKENS: [&str; 40] = [
+        "\\frac",
+        "\\sqrt",
+        "[",
+        "]",
+        "{",
+        "}",
+        "^",
+        "_",
+        "&",
+        "\\\\",
+        "\\left",
+        "\\right",
+        "(",
+        ")",
+        ".",
+        "|",
+        "\\begin{matrix}",
+        "\\end{matrix}",
+        "\\begin{aligned}",
+        "\\end{aligned}",
+        "\\begin{array}{c|c}",
+        "\\end{array}",
+        "\\text{é<}",
+        "\\hat",
+        "\\overbrace",
+        "\\sum",
+        "\\limits",
+        "\\color{red}",
+        "'",
+        "x",
+        "1",
+        " ",
+        "\\not",
+        "\\middle",
+        "\\hspace{3em}",
+        "\\operatorname{f}",
+        "\\mathbb R",
+        "%",
+        "#1",
+        "\\hline",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..20_000 {
+        let mut tex = String::from("x");
+        for _ in 0..12 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let index = usize::try_from(state % TOKENS.len() as u64).expect("there are few tokens");
+            tex.push_str(TOKENS[index]);
+        }
+        let html = to_html(&format!("$${tex}x$$"));
+        assert_eq!(html.matches("<math").count(), html.matches("</math>").count(), "{tex}: {html}");
+    }
+}

@@ -2,7 +2,11 @@
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
-use super::{escape, links};
+use super::{
+    escape, links,
+    math::{Formula, Formulas, Piece},
+    mathml,
+};
 
 /// The maximum nesting of elements; deeper content is written without its element.
 const MAX_DEPTH: usize = 48;
@@ -14,7 +18,8 @@ const MAX_GROWTH_FACTOR: usize = 32;
 const MAX_LANGUAGE_CHARS: usize = 32;
 
 /// Collects the HTML of top-level blocks.
-pub(super) struct MarkdownHtmlWriter {
+pub(super) struct MarkdownHtmlWriter<'t> {
+    formulas: Formulas<'t>,
     remaining_bytes: usize,
     blocks: Vec<String>,
     html: String,
@@ -25,11 +30,33 @@ pub(super) struct MarkdownHtmlWriter {
     in_head: bool,
     columns: Vec<Alignment>,
     column: usize,
+    footnotes: Footnotes,
 }
 
-impl MarkdownHtmlWriter {
-    pub(super) fn new(markdown_bytes: usize) -> Self {
+/// The footnotes of a text, which stand at its end.
+#[derive(Debug, Default)]
+struct Footnotes {
+    /// In the order in which they are mentioned first: that of their numbers.
+    labels: Vec<String>,
+    notes: Vec<(usize, String)>,
+    /// What was being written where a note is defined, with the number of the note.
+    suspended: Vec<(usize, String)>,
+}
+
+impl Footnotes {
+    fn number(&mut self, label: &str) -> usize {
+        let index = self.labels.iter().position(|known| known == label).unwrap_or_else(|| {
+            self.labels.push(label.to_owned());
+            self.labels.len() - 1
+        });
+        index + 1
+    }
+}
+
+impl<'t> MarkdownHtmlWriter<'t> {
+    pub(super) fn new(markdown_bytes: usize, formulas: Formulas<'t>) -> Self {
         Self {
+            formulas,
             remaining_bytes: markdown_bytes.saturating_mul(MAX_GROWTH_FACTOR) + 64 * 1024,
             blocks: Vec::new(),
             html: String::new(),
@@ -39,6 +66,7 @@ impl MarkdownHtmlWriter {
             in_head: false,
             columns: Vec::new(),
             column: 0,
+            footnotes: Footnotes::default(),
         }
     }
 
@@ -47,14 +75,9 @@ impl MarkdownHtmlWriter {
         match event {
             Event::Start(tag) => self.start_tag(&tag),
             Event::End(end) => self.end_tag(end),
-            Event::Text(text) if self.in_code || self.link_depth > 0 => escape(&text, &mut self.html),
-            Event::Text(text) => links::push_linked_text(&text, &mut self.html),
-            Event::Code(code) => {
-                self.html.push_str("<code>");
-                escape(&code, &mut self.html);
-                self.html.push_str("</code>");
-            }
-            Event::Html(raw) | Event::InlineHtml(raw) => escape(&raw, &mut self.html),
+            Event::Text(text) => self.push_text(&text),
+            Event::Code(code) => self.push_inline_code(&code),
+            Event::Html(raw) | Event::InlineHtml(raw) => escape(&self.formulas.restore(&raw), &mut self.html),
             Event::SoftBreak => self.html.push('\n'),
             Event::HardBreak => self.html.push_str("<br>\n"),
             Event::Rule => self.html.push_str("<hr>"),
@@ -63,9 +86,12 @@ impl MarkdownHtmlWriter {
             } else {
                 "<span class=\"task\" role=\"img\" aria-label=\"to do\">☐</span> "
             }),
-            Event::FootnoteReference(words) | Event::InlineMath(words) | Event::DisplayMath(words) => {
-                escape(&words, &mut self.html);
+            Event::FootnoteReference(label) => {
+                let number = self.footnotes.number(&label);
+                self.html.push_str(&format!("<sup class=\"footnote-ref\">{number}</sup>"));
             }
+            // The parser looks for no formulas: they were taken out before.
+            Event::InlineMath(words) | Event::DisplayMath(words) => escape(&words, &mut self.html),
         }
         if self.open_tags.is_empty() && !self.html.is_empty() {
             let block = std::mem::take(&mut self.html);
@@ -75,8 +101,58 @@ impl MarkdownHtmlWriter {
         self.html.len() <= self.remaining_bytes
     }
 
-    pub(super) fn finish(self) -> Vec<String> {
+    pub(super) fn finish(mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.footnotes.notes);
+        // A label that is defined twice keeps its first note.
+        notes.sort_by_key(|(number, _)| *number);
+        notes.dedup_by_key(|(number, _)| *number);
+        if !notes.is_empty() {
+            let items: String = notes.into_iter().map(|(_, note)| format!("<li>{note}</li>")).collect();
+            self.blocks.push(format!("<ol class=\"footnotes\">{items}</ol>"));
+        }
         self.blocks
+    }
+
+    fn push_text(&mut self, text: &str) {
+        if self.in_code {
+            escape(&self.formulas.restore(text), &mut self.html);
+            return;
+        }
+        for piece in self.formulas.split(text) {
+            match piece {
+                Piece::Text(words) if self.link_depth > 0 => escape(words, &mut self.html),
+                Piece::Text(words) => links::push_linked_text(words, &mut self.html),
+                Piece::Formula(formula) => self.push_formula(formula),
+            }
+        }
+    }
+
+    /// Writes a formula, or its source if it isn't understood.
+    fn push_formula(&mut self, formula: Formula<'_>) {
+        match mathml::to_mathml(formula) {
+            Some(mathml) => self.html.push_str(&mathml),
+            None => self.push_inline_code(formula.source),
+        }
+    }
+
+    fn push_inline_code(&mut self, code: &str) {
+        self.html.push_str("<code>");
+        escape(&self.formulas.restore(code), &mut self.html);
+        self.html.push_str("</code>");
+    }
+
+    /// Lets a footnote be written by itself.
+    fn start_footnote(&mut self, label: &str) -> &'static str {
+        let number = self.footnotes.number(label);
+        self.footnotes.suspended.push((number, std::mem::take(&mut self.html)));
+        ""
+    }
+
+    fn end_footnote(&mut self) {
+        let Some((number, html)) = self.footnotes.suspended.pop() else { return };
+        let note = std::mem::replace(&mut self.html, html);
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(note.len());
+        self.footnotes.notes.push((number, note));
     }
 
     fn start_tag(&mut self, tag: &Tag<'_>) {
@@ -113,7 +189,11 @@ impl MarkdownHtmlWriter {
             Tag::Strong => self.open_element("<strong>", "</strong>"),
             Tag::Strikethrough => self.open_element("<del>", "</del>"),
             Tag::Link { link_type: LinkType::Email, dest_url, .. } => self.open_link(&format!("mailto:{dest_url}")),
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.open_link(dest_url),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                let address = self.formulas.restore(dest_url).into_owned();
+                self.open_link(&address)
+            }
+            Tag::FootnoteDefinition(label) => self.start_footnote(label),
             _ => "",
         };
         self.open_tags.push(closing);
@@ -124,6 +204,7 @@ impl MarkdownHtmlWriter {
             TagEnd::TableHead => self.in_head = false,
             TagEnd::CodeBlock => self.in_code = false,
             TagEnd::Link | TagEnd::Image => self.link_depth -= 1,
+            TagEnd::FootnoteDefinition => self.end_footnote(),
             _ => {}
         }
         let closing = self.open_tags.pop().unwrap_or_default();

@@ -38,6 +38,7 @@ pub(crate) async fn session(State(state): State<Arc<AppState>>, request: Request
         token_required: state.authenticator.needs_token(),
         model: authorized.then(|| state.settings.model.clone()),
         model_is_offline: authorized.then_some(state.settings.model_is_offline),
+        model_takes_images: authorized.then_some(state.settings.model_takes_images),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: Limits { file_bytes: state.settings.file_bytes, files_per_message: state.settings.files_per_message },
     }))

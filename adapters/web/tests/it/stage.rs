@@ -138,6 +138,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         key_file: dir.path().join("web.key"),
         model: "offline".into(),
         model_is_offline: true,
+        model_takes_images: false,
         commands: Vec::new(),
         images: None,
         metrics: None,

@@ -162,6 +162,7 @@ async fn start_services(
     let page = match web_settings(config, selection, metrics, stores)? {
         Some(mut settings) => {
             settings.images = Some(Arc::clone(&workers.decoders.images));
+            settings.model_takes_images = model.input_support().may_be_sent("image/png");
             let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
             Some((settings, Arc::new(channel)))
         }
@@ -342,6 +343,7 @@ fn web_settings(
         key_file: key_file(config),
         model: selection.title(),
         model_is_offline: selection.is_offline(),
+        model_takes_images: false,
         commands: Vec::new(),
         images: None,
         // The page renders the metrics in a request handler that can't await.

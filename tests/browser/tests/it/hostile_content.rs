@@ -95,7 +95,23 @@ async fn page_sanitizes_html_the_server_never_sends() {
             "<a href=\"https://example.com/\" target=\"_blank\" rel=\"noopener noreferrer\">h</a>",
         ),
         ("<svg><script>alert(1)</script><foreignObject><p>i</p></foreignObject></svg>j", "j"),
-        ("<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", ""),
+        ("<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", "<math><mtext></mtext></math>"),
+        (
+            "<math href=\"javascript:x\" onclick=\"x()\" style=\"x\" display=\"block\"><mi class=\"menv-align x\">a</mi></math>",
+            "<math display=\"block\"><mi class=\"menv-align\">a</mi></math>",
+        ),
+        (
+            "<math><annotation-xml encoding=\"text/html\"><img src=x onerror=alert(1)></annotation-xml></math>",
+            "<math></math>",
+        ),
+        (
+            "<math><maction actiontype=\"statusline\"><mi>b</mi></maction><mi width=\"url(x)\">c</mi></math>",
+            "<math><mi>c</mi></math>",
+        ),
+        (
+            "<sup class=\"footnote-ref\" id=\"message\">1</sup><sup class=\"backdrop\">2</sup>",
+            "<sup class=\"footnote-ref\">1</sup><sup>2</sup>",
+        ),
         ("<iframe srcdoc=\"<script>parent.x=1</script>\"></iframe><form action=\"/\"><input name=a></form>k", "k"),
         ("<section><div>l<span style=\"x\">m</span></div></section>", "l<span>m</span>"),
         (

@@ -45,7 +45,9 @@ async fn escape_stops_reply() {
         (first.state == "done").then_some(first)
     })
     .await;
-    assert!(stopped.full_text.contains("Stopped") && !stopped.full_text.contains("Delivered"), "{stopped:?}");
+    assert_eq!(stopped.full_text.matches("Stopped").count(), 1, "{stopped:?}");
+    assert_eq!(stopped.person_texts, ["read long.txt"]);
+    assert!(!stopped.full_text.contains("Delivered"), "{stopped:?}");
     wait_until("there is nothing to stop", async || {
         (!page.is_visible("[aria-label='Stop the answer']").await).then_some(())
     })

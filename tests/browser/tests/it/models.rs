@@ -58,6 +58,22 @@ async fn real_model_is_not_offered_offline_phrases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_a_seeing_model_is_offered_pictures() {
+    let blind =
+        SatchelServer::start(&[&REAL_MODEL[..1], &["models.real.model=gpt-3.5-turbo"], &REAL_MODEL[2..]].concat())
+            .await;
+    let seeing =
+        SatchelServer::start(&[&REAL_MODEL[..1], &["models.real.model=gpt-4o-mini"], &REAL_MODEL[2..]].concat()).await;
+    let Some(page) = required(Page::open(&seeing, Viewport::WIDE).await) else { return };
+    let offered = collect_ideas(&page).await;
+    assert!(offered.iter().any(|idea| idea == "What is in this picture?"), "{offered:?}");
+    page.visit(&blind.login_link()).await;
+    let offered = collect_ideas(&page).await;
+    assert!(offered.len() > 2 && !offered.iter().any(|idea| idea.contains("What is in")), "{offered:?}");
+    page.assert_no_page_errors().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failed_turn_is_not_called_delivered() {
     let server = SatchelServer::start(&REAL_MODEL).await;
     let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
