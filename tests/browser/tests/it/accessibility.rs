@@ -64,7 +64,7 @@ async fn list_of_conversations_has_no_accessibility_findings() {
     assert_no_findings(&page, &axe, "what a search found").await;
 }
 
-async fn assert_no_findings(page: &Page, axe: &Axe, what: &str) {
+pub(crate) async fn assert_no_findings(page: &Page, axe: &Axe, what: &str) {
     for window in [Viewport::WIDE, Viewport::WIDE.in_dark_mode(), Viewport::NARROW, Viewport::NARROW.in_dark_mode()] {
         page.browser.resize(window).await;
         assert_eq!(axe.find_violations(&page.browser).await, Vec::<String>::new(), "{what} in {window:?}");

@@ -17,6 +17,7 @@ mod questions;
 mod readme_steps;
 mod refusals;
 mod retries;
+mod settings;
 mod survival;
 mod token;
 mod tools;
