@@ -49,7 +49,7 @@ function personRow(person, { announce, reload }) {
   return row({
     title: name,
     labels: [label(...ROLES[role])],
-    lines: [`Id ${id} on ${channelTitle(channel)}`, configured ? `Allowed by ${configured}; change it there` : `Approved by ${by}, ${day(since)}`],
+    lines: [`${person.name ? `Id ${id} on` : "On"} ${channelTitle(channel)}`, configured ? `Allowed by ${configured}; change it there` : `Approved by ${by}, ${day(since)}`],
     buttons: configured ? [] : [named(button("Revoke", remove), `Revoke ${name}`)],
   });
 }

@@ -35,7 +35,7 @@ async fn start() -> SatchelServer {
 /// The server's ledger, as another process opens it.
 async fn open_ledger(server: &SatchelServer) -> SqliteLedger {
     let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let ledger = SqliteLedger::open(server.home().data_directory(), Settings::default(), clock, ids).await;
+    let ledger = SqliteLedger::open(&server.home().data_directory(), Settings::default(), clock, ids).await;
     ledger.expect("a second process can open it")
 }
 

@@ -194,3 +194,6 @@ fn describe_content(part: &Part) -> String {
     let files = part.operation.files().iter().map(file);
     kind.map(str::to_owned).into_iter().chain(files).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;
