@@ -81,16 +81,16 @@ async fn focused(page: &Page) -> Element {
 
 /// Presses Tab until the focus is on what has this label or these words.
 async fn tab_to(page: &Page, label: &str) -> Element {
-    for _ in 0..60 {
-        let at = focused(page).await;
-        let name = "return arguments[0].getAttribute('aria-label') ?? arguments[0].textContent";
-        let argument = serde_json::to_value(&at).expect("an element can be named");
-        if page.browser.run_script(name, vec![argument]).await == label {
-            return at;
-        }
+    let name = "return arguments[0].getAttribute('aria-label') ?? arguments[0].textContent";
+    let mut at = focused(page).await;
+    let mut presses = 0;
+    while page.browser.run_script(name, vec![serde_json::to_value(&at).expect("it has an id")]).await != label {
+        assert!(presses < 60, "{label} can't be reached with Tab");
+        presses += 1;
         press(&at, Key::Tab).await;
+        at = focused(page).await;
     }
-    panic!("{label} can't be reached with Tab");
+    at
 }
 
 #[tokio::test(flavor = "multi_thread")]
