@@ -37,7 +37,7 @@ export function problemOf(status, body) {
   return new Problem(status, told.code ?? "", told.detail ?? told.title ?? `The server answered with ${status}.`);
 }
 
-async function call(method, path, body, signal = null) {
+export async function call(method, path, body, signal = null, patience = PATIENCE_MS) {
   let response;
   let text;
   try {
@@ -47,7 +47,7 @@ async function call(method, path, body, signal = null) {
       body: body === undefined ? undefined : JSON.stringify(body),
       credentials: "same-origin",
       cache: "no-store",
-      signal: AbortSignal.any([AbortSignal.timeout(PATIENCE_MS), ...(signal ? [signal] : [])]),
+      signal: AbortSignal.any([AbortSignal.timeout(patience), ...(signal ? [signal] : [])]),
     });
     text = await response.text();
   } catch {

@@ -312,6 +312,7 @@ async function begin() {
   composer.setLimits(session.limits);
   modelPicker.setSession(session);
   byId("version").textContent = session.version ? `Satchel ${session.version}` : "";
+  byId("open-settings").hidden = !session.owner;
   showEmpty(session, composer.suggest);
   await conversations.refresh();
   if (conversation === null) {
@@ -362,6 +363,7 @@ byId("skip").addEventListener("click", (event) => {
 });
 byId("show-shortcuts").append(icon("keyboard"));
 byId("show-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
+byId("open-settings").append(icon("settings"));
 byId("to-latest").prepend(icon("arrowDown"));
 setUpTheme();
 api.onLockedOut(unlock);

@@ -32,7 +32,8 @@ function confirmRemoval(title, words, verb, act, done) {
   byId("deletion-cancel").focus();
 }
 
-function ask(dialog, act, done) {
+// Shows a dialog whose form does `act`; what goes wrong is told in it. Then `done` is called.
+export function ask(dialog, act, done) {
   const form = dialog.querySelector("form");
   const complaint = dialog.querySelector(".complaint");
   const button = dialog.querySelector("[type=submit]");

@@ -4,6 +4,7 @@
 //! [`WebServer`] serves the page and the API. [`WebLinks`] creates links to the files of all channels. The adapter
 //! stores only the token, the signing key, the revoked links and the valid login links.
 
+mod administration;
 mod auth;
 mod channel;
 mod export;
@@ -27,6 +28,10 @@ mod token;
 mod view;
 mod wire;
 
+pub use administration::{
+    Administration, AdministrationError, SystemChannel, SystemDirectory, SystemFinding, SystemModel, SystemOverview,
+    SystemPairing, SystemPart, SystemPeople, SystemPerson, SystemReminder, SystemSchedule, SystemSetting, SystemTool,
+};
 pub use channel::WebChannel;
 pub use links::WebLinks;
 pub use login_links::{LOGIN_LINK_TTL, LoginLinks};

@@ -19,6 +19,11 @@ pub(crate) async fn index(headers: HeaderMap) -> Response {
     serve_page_file("index.html", &headers)
 }
 
+/// `GET /settings`
+pub(crate) async fn settings(headers: HeaderMap) -> Response {
+    serve_page_file("settings.html", &headers)
+}
+
 /// `GET /page/…`
 pub(crate) async fn file(ApiPath(name): ApiPath<String>, headers: HeaderMap) -> Response {
     serve_page_file(&name, &headers)

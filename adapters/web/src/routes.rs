@@ -14,6 +14,7 @@ mod previews;
 pub(crate) mod range;
 mod search;
 mod session;
+mod system;
 mod uploads;
 
 use std::{sync::Arc, time::Duration};
@@ -91,6 +92,15 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(messages::accept))
         .routes(routes!(messages::retry))
         .routes(routes!(links::make, links::revoke))
+        .routes(routes!(system::overview))
+        .routes(routes!(system::check))
+        .routes(routes!(system::settings))
+        .routes(routes!(system::people))
+        .routes(routes!(system::decide_pairing))
+        .routes(routes!(system::revoke))
+        .routes(routes!(system::outbox))
+        .routes(routes!(system::discard))
+        .routes(routes!(system::resend))
         .split_for_parts();
     document.merge(described);
     let (streaming_routes, described) = OpenApiRouter::new()
@@ -113,6 +123,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::require_login));
     Router::new()
         .route("/", get(page::index))
+        .route("/settings", get(page::settings))
         .route("/page/{*name}", get(page::file))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -16,7 +16,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    WebChannel, WebError, WebSettings,
+    Administration, WebChannel, WebError, WebSettings,
     auth::Authenticator,
     live::{ListenerEnd, LiveHub},
     login_links::LoginLinks,
@@ -45,6 +45,8 @@ pub struct WebPorts {
     pub blobs: Arc<dyn Blobs>,
     /// What happens in conversations while they are looked at.
     pub bus: Arc<dyn EventBus>,
+    /// What owners see of the running system and can do; `None` if the people of the page aren't owners.
+    pub administration: Option<Arc<dyn Administration>>,
 }
 
 /// The server of the page and the API, which listens but doesn't serve yet.
@@ -64,7 +66,7 @@ impl WebServer {
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
-        let WebPorts { inbound, conversations, storage, archive, clock, blobs, bus } = ports;
+        let WebPorts { inbound, conversations, storage, archive, clock, blobs, bus, administration } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {
@@ -115,6 +117,8 @@ impl WebServer {
             blobs,
             hub: shared_hub,
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            administration,
+            checks: Arc::new(Semaphore::new(1)),
         };
         let state = Arc::new(state);
         Ok(Self { listener, address, router: routes::router(state), trusted_proxies, hub, events, stopping })

@@ -9,8 +9,8 @@ use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, Inbound, Stor
 use tokio::sync::Semaphore;
 
 use crate::{
-    WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks, previews::Previews,
-    problem::Problem, public_url::HostAllowList,
+    Administration, WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks,
+    previews::Previews, problem::Problem, public_url::HostAllowList,
 };
 
 /// The server's ports and settings.
@@ -31,6 +31,10 @@ pub(crate) struct AppState {
     pub(crate) hub: Arc<LiveHub>,
     /// A permit for each export that runs: each takes a thread.
     pub(crate) exports: Arc<Semaphore>,
+    /// `None` if the people of the page aren't owners.
+    pub(crate) administration: Option<Arc<dyn Administration>>,
+    /// The permit of the checks, which run once at a time.
+    pub(crate) checks: Arc<Semaphore>,
 }
 
 impl AppState {

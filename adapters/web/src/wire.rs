@@ -8,6 +8,8 @@ use utoipa::ToSchema;
 pub(crate) struct Session {
     /// Whether the caller may use the rest of the API.
     pub(crate) authorized: bool,
+    /// Whether the caller may use `/api/system`.
+    pub(crate) owner: bool,
     /// Whether a token is required.
     pub(crate) token_required: bool,
     /// The model that answers; only for authorized clients.

@@ -7,6 +7,7 @@ use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::Context;
@@ -49,14 +50,14 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
     let command = cli.command.unwrap_or(CliCommand::Run(RunOptions::default()));
     // Kept until the command has ended, so that buffered spans are sent.
     let mut logging = None;
-    let mut load_ready_config = |command: &CliCommand| {
-        let mut loaded = load_config(&cli.global, environment, cwd)?;
-        let warnings = std::mem::take(&mut loaded.warnings);
-        let config = loaded.into_config()?;
-        logging = Some(start_logging(&cli.global, &config, command, environment)?);
-        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        anyhow::Ok(config)
+    let mut load_built_config = |command: &CliCommand| {
+        let loaded = load_config(&cli.global, environment, cwd)?;
+        loaded.check_built()?;
+        logging = Some(start_logging(&cli.global, loaded.config(), command, environment)?);
+        loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        anyhow::Ok(loaded)
     };
+    let mut load_ready_config = |command: &CliCommand| anyhow::Ok(load_built_config(command)?.into_config()?);
     let sources = config_sources(&cli.global, environment, cwd);
     let mut load_existing_data = |command: &CliCommand| {
         let config = load_ready_config(command)?;
@@ -65,15 +66,16 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
     };
     match &command {
         CliCommand::Run(RunOptions { open, wait_for_worker }) => {
-            let config = load_ready_config(&command)?;
-            commands::run::check_channels(&config)?;
-            commands::restored_copy::check_released(&config)?;
+            let loaded = Arc::new(load_built_config(&command)?);
+            let config = loaded.config();
+            commands::run::check_channels(config)?;
+            commands::restored_copy::check_released(config)?;
             serve_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
-                let stores = stores::open(&config, None).await?;
+                let stores = stores::open(config, None).await?;
                 let browser = commands::run::browser(environment).filter(|_| *open);
-                let workers = adapters::open_worker_hosts(&config, &stores.blobs, *wait_for_worker);
-                commands::run::run(&config, stores, &selection, workers, browser, &mut std::io::stdout()).await
+                let workers = adapters::open_worker_hosts(config, &stores.blobs, *wait_for_worker);
+                commands::run::run(&loaded, stores, &selection, workers, browser, &mut std::io::stdout()).await
             })
         }
         CliCommand::Chat(options) => {

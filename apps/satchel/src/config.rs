@@ -12,7 +12,7 @@ pub mod leaf;
 mod limits;
 pub mod models;
 pub mod origin;
-mod overrides;
+pub(crate) mod overrides;
 pub(crate) mod paths;
 pub mod playbooks;
 mod resolver;

@@ -159,7 +159,7 @@ pub async fn select_models(models: &ModelsConfig) -> ModelSelection {
 }
 
 /// The declared model of a name, or else the built-in one.
-fn named_candidate(models: &ModelsConfig, name: &str) -> ModelCandidate {
+pub(crate) fn named_candidate(models: &ModelsConfig, name: &str) -> ModelCandidate {
     match models.get(name) {
         Some(model) if model.provider != ProviderConfig::Offline => ModelCandidate::Remote(model.clone()),
         _ => ModelCandidate::Offline { name: name.to_owned() },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use satchel_domain::ChannelName;
 use satchel_intake::{InboundService, InternalInbound};
-use satchel_ports::Inbound;
+use satchel_ports::{Inbound, ToolSpec};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,8 @@ pub struct Satchel {
     pub internal_inbound: InternalInbound,
     /// Runs turns and deliveries; nothing happens until it is started.
     pub runner: Runner,
+    /// The tools of the default agent.
+    pub tools: Arc<[ToolSpec]>,
 }
 
 /// Runs the turns and deliveries of the claimed lanes, and the maintenance of the stores.
@@ -70,8 +72,9 @@ pub fn build(context: WorkerContext) -> Satchel {
     let inbound_service =
         InboundService::new(ledger, clock, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
     let internal_inbound = inbound_service.internal_inbound();
+    let tools = services.agents.default_agent().tools.specs();
     let runner = Runner { lanes: LaneRunner::new(context, claim_receiver), maintenance };
-    Satchel { inbound: Arc::new(inbound_service), internal_inbound, runner }
+    Satchel { inbound: Arc::new(inbound_service), internal_inbound, runner, tools }
 }
 
 #[cfg(test)]

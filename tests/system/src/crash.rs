@@ -225,7 +225,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     satchel_options.reminders = options.reminds;
     let reminders = Arc::clone(&ports.ledger.reminders);
     let clock = Arc::clone(&ports.clock);
-    let Satchel { inbound, internal_inbound, runner } =
+    let Satchel { inbound, internal_inbound, runner, .. } =
         build(ports, satchel_options).expect("each channel has a name of its own");
     let stop = CancellationToken::new();
     let runner_task = tokio::spawn(runner.run(stop.clone()));

@@ -35,6 +35,7 @@ pub(crate) async fn session(State(state): State<Arc<AppState>>, request: Request
     };
     Ok(Json(Session {
         authorized,
+        owner: authorized && state.administration.is_some(),
         token_required: state.authenticator.needs_token(),
         model: authorized.then(|| state.settings.model.clone()),
         model_is_offline: authorized.then_some(state.settings.model_is_offline),

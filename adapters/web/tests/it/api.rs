@@ -27,7 +27,8 @@ async fn a_page_hears_first_what_it_must_know() {
     let stage = Stage::new().await;
     let session = stage.json("/api/session").await;
     let expected = json!({
-        "authorized": true, "token_required": true, "model": "offline", "model_is_offline": true, "model_takes_images": false,
+        "authorized": true, "owner": false, "token_required": true, "model": "offline", "model_is_offline": true,
+        "model_takes_images": false,
         "version": env!("CARGO_PKG_VERSION"),
         "limits": {"file_bytes": 300_000, "files_per_message": 3},
     });

@@ -16,4 +16,5 @@ mod previews;
 mod retries;
 mod security;
 mod stage;
+mod system;
 mod uploads;

@@ -453,6 +453,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
         clock,
         blobs,
         bus: Arc::new(LocalBus::new()),
+        administration: None,
     };
     Ok(WebServer::bind(settings, channel, ports).await?.address())
 }

@@ -33,7 +33,7 @@ use satchel_ports::{
     Leases, Outbox, Turns,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
 };
-use satchel_web::{WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings};
+use satchel_web::{Administration, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tempfile::TempDir;
@@ -154,7 +154,20 @@ impl Stage {
         Self::on(Arc::new(LocalBus::new()), change).await
     }
 
+    /// A stage whose people are owners.
+    pub(crate) async fn of_owners(administration: Arc<dyn Administration>) -> Self {
+        Self::open(Arc::new(LocalBus::new()), |_| {}, Some(administration)).await
+    }
+
     pub(crate) async fn on(bus: Arc<dyn EventBus>, change: impl FnOnce(&mut WebSettings)) -> Self {
+        Self::open(bus, change, None).await
+    }
+
+    async fn open(
+        bus: Arc<dyn EventBus>,
+        change: impl FnOnce(&mut WebSettings),
+        administration: Option<Arc<dyn Administration>>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut settings = settings(&dir);
         change(&mut settings);
@@ -180,6 +193,7 @@ impl Stage {
             clock: Arc::clone(&clock),
             blobs: Arc::clone(&blobs),
             bus: Arc::clone(&bus),
+            administration,
         };
         let server = WebServer::bind(settings, Arc::clone(&channel), ports).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());

@@ -18,29 +18,41 @@ use crate::{
 /// # Errors
 /// When the output can't be written.
 pub fn show(loaded: &LoadedConfig, selection: &ModelSelection, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    // Without a configured model, the selected one is shown.
-    let is_detected = |setting: &ConfigSetting| {
-        setting.key == "model" && matches!(loaded.config().models.choice, ModelChoice::Default)
-    };
-    let value = |setting: &ConfigSetting| match is_detected(setting) {
-        true => selection.candidates.first().map_or_else(|| setting.value.clone(), |candidate| json!(candidate.name())),
-        false => setting.value.clone(),
-    };
-    let origin = |setting: &ConfigSetting| match is_detected(setting) {
-        true => format!("{}: {}", setting.origin, selection.reason),
-        false => setting.origin.to_string(),
-    };
+    let settings = effective_settings(loaded, selection);
     if json {
-        let entry = |setting: &ConfigSetting| {
-            (setting.key.clone(), json!({ "value": value(setting), "origin": origin(setting) }))
+        let entry = |EffectiveSetting { setting, value, origin }| {
+            (setting.key.clone(), json!({ "value": value, "origin": origin }))
         };
-        let entries: serde_json::Map<_, _> = loaded.settings.iter().map(entry).collect();
+        let entries: serde_json::Map<_, _> = settings.map(entry).collect();
         return Ok(super::write_json(out, &entries)?);
     }
-    let row = |setting: &ConfigSetting| vec![setting.key.clone(), format_setting(&value(setting)), origin(setting)];
-    let rows: Vec<_> = loaded.settings.iter().map(row).collect();
+    let row = |EffectiveSetting { setting, value, origin }| vec![setting.key.clone(), format_setting(&value), origin];
+    let rows: Vec<_> = settings.map(row).collect();
     super::write_table(out, &rows)?;
     Ok(())
+}
+
+/// A setting with what is shown of it.
+pub(crate) struct EffectiveSetting<'a> {
+    pub(crate) setting: &'a ConfigSetting,
+    pub(crate) value: serde_json::Value,
+    pub(crate) origin: String,
+}
+
+/// Every setting as it takes effect: without a configured model, the selected one is shown.
+pub(crate) fn effective_settings<'a>(
+    loaded: &'a LoadedConfig,
+    selection: &'a ModelSelection,
+) -> impl Iterator<Item = EffectiveSetting<'a>> {
+    let is_detected = matches!(loaded.config().models.choice, ModelChoice::Default);
+    loaded.settings.iter().map(move |setting| {
+        let (mut value, mut origin) = (setting.value.clone(), setting.origin.to_string());
+        if is_detected && setting.key == "model" {
+            value = selection.candidates.first().map_or(value, |candidate| json!(candidate.name()));
+            origin = format!("{origin}: {}", selection.reason);
+        }
+        EffectiveSetting { setting, value, origin }
+    })
 }
 
 /// Prints that the configuration is valid, and how many settings come from each source.

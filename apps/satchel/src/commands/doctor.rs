@@ -62,7 +62,7 @@ impl Finding {
 /// # Errors
 /// When there is a problem, or the output can't be written.
 pub async fn run(loaded: &LoadedConfig, json: bool, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
-    let findings = collect_findings(loaded).await;
+    let findings = collect_findings(loaded, 0).await;
     if json {
         super::write_json(out, &serde_json::json!({ "version": 1, "findings": findings }))?;
     } else {
@@ -76,7 +76,8 @@ pub async fn run(loaded: &LoadedConfig, json: bool, out: &mut (dyn Write + Send)
     }
 }
 
-async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
+/// Runs all checks. `own_processes` is how many of the processes that use the data are this one: 1 while it serves.
+pub(crate) async fn collect_findings(loaded: &LoadedConfig, own_processes: usize) -> Vec<Finding> {
     let config = loaded.config();
     let http = crate::platforms::client();
     let selection = models::select_models(&config.models).await;
@@ -108,7 +109,7 @@ async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     }
     findings.extend(environment::check_limits());
     findings.extend(environment::check_user());
-    findings.push(environment::check_processes(processes));
+    findings.push(environment::check_processes(processes.map(|count| count.saturating_sub(own_processes))));
     findings
 }
 

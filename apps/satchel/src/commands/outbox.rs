@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use satchel_domain::{ConversationId, InboundMessage, Part, PartId, PartState, Sender};
 use satchel_ports::{
-    Archive, Ids, Ledger, Outbox,
+    Archive, Ids, Ledger, LedgerError, Outbox,
     ledger::{ClaimMode, OutboxQuery},
 };
 
@@ -93,24 +93,33 @@ pub async fn show(archive: &dyn Archive, part: PartId, json: bool, out: &mut dyn
 /// When there is no such part, it has no files, or the ledger fails.
 pub async fn resend(ledger: &Ledger, ids: &dyn Ids, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
     let part = find_part(&*ledger.archive, part).await?;
-    let files = part.operation.files();
-    if files.is_empty() {
+    if part.operation.files().is_empty() {
         bail!("part {} is a {} without files; only files can be sent again", part.id, part.operation.kind());
     }
-    for item in files {
-        let text = format!("/resend {}", item.attachment.number);
-        let message = InboundMessage {
-            text,
-            ..InboundMessage::new(
-                part.conversation.clone(),
-                format!("{OPERATOR}:{}", ids.next()),
-                Sender::new(OPERATOR, OPERATOR),
-            )
-        };
-        ledger.inbox.receive(&message, ClaimMode::Never).await?;
+    for message in queue_resend(ledger, &part, &ids.next().to_string()).await? {
         writeln!(out, "queued: {} in {}", message.text, message.conversation)?;
     }
     Ok(())
+}
+
+/// Stores `/resend N` for each file of a part, once for each `key`, and returns the messages.
+///
+/// # Errors
+/// When the ledger fails.
+pub(crate) async fn queue_resend(ledger: &Ledger, part: &Part, key: &str) -> Result<Vec<InboundMessage>, LedgerError> {
+    let mut queued = Vec::new();
+    for item in part.operation.files() {
+        let number = item.attachment.number;
+        let key = format!("{OPERATOR}:{}:{key}:{number}", part.id);
+        let sender = Sender::new(OPERATOR, OPERATOR);
+        let message = InboundMessage {
+            text: format!("/resend {number}"),
+            ..InboundMessage::new(part.conversation.clone(), key, sender)
+        };
+        ledger.inbox.receive(&message, ClaimMode::Never).await?;
+        queued.push(message);
+    }
+    Ok(queued)
 }
 
 /// Gives up a part that is not being sent.
@@ -124,8 +133,16 @@ pub async fn discard(outbox: &dyn Outbox, part: PartId, out: &mut dyn Write) -> 
 }
 
 async fn find_part(archive: &dyn Archive, part: PartId) -> anyhow::Result<Part> {
+    read_part(archive, part).await?.with_context(|| format!("there is no part {part}"))
+}
+
+/// Reads a part in any state.
+///
+/// # Errors
+/// When the ledger fails.
+pub(crate) async fn read_part(archive: &dyn Archive, part: PartId) -> Result<Option<Part>, LedgerError> {
     let query = OutboxQuery { part: Some(part), include_delivered: true, ..OutboxQuery::default() };
-    archive.parts(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
+    Ok(archive.parts(&query).await?.into_iter().next())
 }
 
 fn describe_state(state: &PartState) -> String {

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::bail;
 use satchel_domain::{ChannelName, PairingCode, Sender};
 use satchel_ports::{
-    Pairings,
+    LedgerError, Pairings,
     ledger::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
 };
 
@@ -51,9 +51,7 @@ pub async fn list(pairings: &dyn Pairings, json: bool, out: &mut dyn Write) -> a
 /// # Errors
 /// When the code can't be used, the ledger fails, or the output can't be written.
 pub async fn approve(pairings: &dyn Pairings, code: PairingCode, out: &mut dyn Write) -> anyhow::Result<()> {
-    let decision = PairingDecision { code, approve: true, channel: None, decided_by: OPERATOR.to_owned() };
-    let outcome = pairings.decide_pairing(&decision, &PairingRules::default()).await?;
-    match outcome {
+    match decide(pairings, code, true).await? {
         PairingOutcome::Approved(Pairing { person, conversation, .. }) => {
             let (name, id) = (display_name(&person), one_line(&person.id, MAX_NAME_CHARS));
             writeln!(out, "approved: {name}, id {id}, on {}; they will be told", conversation.channel())?;
@@ -72,6 +70,19 @@ pub async fn approve(pairings: &dyn Pairings, code: PairingCode, out: &mut dyn W
             bail!("too many wrong codes; try again after {}", format_timestamp(until))
         }
     }
+}
+
+/// Decides about a code for the operator, who may do so on all channels.
+///
+/// # Errors
+/// When the ledger fails.
+pub(crate) async fn decide(
+    pairings: &dyn Pairings,
+    code: PairingCode,
+    approve: bool,
+) -> Result<PairingOutcome, LedgerError> {
+    let decision = PairingDecision { code, approve, channel: None, decided_by: OPERATOR.to_owned() };
+    pairings.decide_pairing(&decision, &PairingRules::default()).await
 }
 
 /// Revokes an approval.

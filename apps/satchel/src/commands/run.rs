@@ -2,6 +2,7 @@
 
 mod discord;
 mod page_commands;
+mod system;
 mod telegram;
 
 use std::{
@@ -31,7 +32,9 @@ use satchel_runtime::{
     retention::RetentionTask,
     schedules::{ReminderScheduler, Scheduler},
 };
-use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings, load_or_create_token};
+use satchel_web::{
+    Administration, LoginLinks, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings, load_or_create_token,
+};
 use tokio::{
     net::TcpListener,
     process::Command,
@@ -41,12 +44,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::system::RunningSystem;
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
     adapters::{self, WorkerHosts},
     backups::BackupTask,
     build::{Satchel, SatchelOptions, build},
-    config::{Config, web::WebToken},
+    config::{Config, LoadedConfig, web::WebToken},
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
@@ -93,13 +97,14 @@ pub fn check_channels(config: &Config) -> Result<(), UsageError> {
 /// # Errors
 /// When something can't be started or fails, or after a second signal.
 pub async fn run(
-    config: &Config,
+    loaded: &Arc<LoadedConfig>,
     stores: Stores,
     selection: &ModelSelection,
     workers: WorkerHosts,
     browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
+    let config = loaded.config();
     let stop = CancellationToken::new();
     let stop_now = stop_on_signals(&stop)?;
     let metrics = Metrics::new(&CHANNELS, file_directories(config));
@@ -121,7 +126,7 @@ pub async fn run(
     }
     let media = Arc::clone(&workers.decoders.media);
     let stores = Stores { blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
-    let address = start_services(config, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
+    let address = start_services(loaded, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { ok_or_log(login_links.create()) } else { None };
@@ -144,7 +149,7 @@ pub async fn run(
 
 /// Starts all tasks; returns the page's address.
 async fn start_services(
-    config: &Config,
+    loaded: &Arc<LoadedConfig>,
     stores: &Stores,
     selection: &ModelSelection,
     workers: WorkerHosts,
@@ -152,6 +157,7 @@ async fn start_services(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<SocketAddr>> {
+    let config = loaded.config();
     let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
     let options = SatchelOptions { reminders: true, ..SatchelOptions::from_config(config) };
     let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
@@ -227,7 +233,8 @@ async fn start_services(
         tools: Vec::new(),
     };
     let hosted_channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
-    let Satchel { inbound, internal_inbound, runner } = build(ports, options)?;
+    let model_names = ports.models.keys().cloned().collect();
+    let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
     for HostedPlatform { listen, .. } in platforms {
@@ -251,7 +258,7 @@ async fn start_services(
         inbound: internal_inbound.clone(),
         clock: Arc::clone(&stores.clock),
         default_zone: machine_zone().into(),
-        channels: hosted_channels,
+        channels: hosted_channels.clone(),
     };
     let stopping = stop.clone();
     tasks.spawn(async move {
@@ -272,7 +279,20 @@ async fn start_services(
         Ok(())
     });
     if let Some((settings, channel)) = page {
-        let server = WebServer::bind(settings, channel, web_ports(stores, inbound, bus, links)).await;
+        let system = RunningSystem {
+            loaded: Arc::clone(loaded),
+            selection: selection.clone(),
+            ledger: stores.ledger.clone(),
+            clock: Arc::clone(&stores.clock),
+            started_at: stores.clock.now(),
+            channels: hosted_channels,
+            model_names,
+            tools,
+        };
+        let is_owned = page_commands::is_owners_page(config, &channel.name());
+        let administration = is_owned.then(|| Arc::new(system) as Arc<dyn Administration>);
+        let ports = WebPorts { administration, ..web_ports(stores, inbound, bus, links) };
+        let server = WebServer::bind(settings, channel, ports).await;
         let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
@@ -311,6 +331,7 @@ fn web_ports(
         clock: Arc::clone(&stores.clock),
         blobs: Arc::clone(&stores.blobs),
         bus,
+        administration: None,
     }
 }
 

@@ -48,6 +48,13 @@ pub(super) fn top_level_keys() -> Vec<&'static str> {
     properties.filter(|(_, property)| !is_section(property)).map(|(name, _)| name.as_str()).collect()
 }
 
+/// What a setting does, by its key; empty for an unknown one.
+pub(crate) fn describe(key: &str) -> &'static str {
+    let step = |schema: &'static Json, name| schema["properties"].get(name).or_else(|| entry_schema(schema));
+    let found = key.split('.').try_fold(schema(), step);
+    found.and_then(|setting| setting["description"].as_str()).unwrap_or_default()
+}
+
 /// The schema of the entries of a section with keys of the owner's choice.
 pub(super) fn entry_schema(schema: &Json) -> Option<&Json> {
     schema.get("additionalProperties").filter(|entry_schema| entry_schema.is_object())

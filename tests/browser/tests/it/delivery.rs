@@ -106,7 +106,7 @@ async fn many_files_are_uploaded_three_at_a_time() {
 }
 
 /// The file of this length below a directory.
-fn find_only_file(directory: &Path, length: usize) -> PathBuf {
+pub(crate) fn find_only_file(directory: &Path, length: usize) -> PathBuf {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {

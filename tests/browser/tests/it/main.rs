@@ -23,6 +23,7 @@ mod readme_steps;
 mod recall;
 mod refusals;
 mod retries;
+mod settings;
 mod survival;
 mod token;
 mod tools;

@@ -18,11 +18,16 @@ pub(super) struct PageOffers<'a> {
     pub(super) features: CommandFeatures,
 }
 
+/// Whether the people of the page are owners.
+pub(super) fn is_owners_page(config: &Config, channel: &ChannelName) -> bool {
+    config.access().is_owner(channel, &Sender::new(IMPLICIT_OWNER_ID, "Owner"))
+}
+
 /// Lists the menu's commands. Owners may choose every agent, model and task, other people the agents and tasks that are open
 /// to everyone.
 pub(super) fn list_commands(config: &Config, offers: PageOffers<'_>, channel: &ChannelName) -> Vec<PageCommand> {
     let PageOffers { agents, models, features } = offers;
-    let is_owner = config.access().is_owner(channel, &Sender::new(IMPLICIT_OWNER_ID, "Owner"));
+    let is_owner = is_owners_page(config, channel);
     let is_permitted = |allow: AllowedPeople| is_owner || allow == AllowedPeople::Everyone;
     let declared = agents.iter().map(|agent| (agent.name.clone(), agent.description.clone(), agent.allow));
     let AgentSummary { name, description, allow } = AgentSummary::default_agent();
