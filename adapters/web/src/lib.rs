@@ -24,6 +24,7 @@ mod settings;
 mod signing;
 mod state;
 mod token;
+mod turn_wait;
 mod view;
 mod wire;
 

@@ -104,6 +104,10 @@ impl Problem {
         Self { retry_after: Some(Duration::from_secs(2)), ..problem }
     }
 
+    pub(crate) fn timed_out() -> Self {
+        Self::unavailable("That took too long; please try again.")
+    }
+
     pub(crate) fn stalled() -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "stalled", "The connection stalled; please send it again.")
     }

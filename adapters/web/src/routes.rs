@@ -9,6 +9,7 @@ mod files;
 mod health;
 mod links;
 mod messages;
+mod notifications;
 mod previews;
 pub(crate) mod range;
 mod search;
@@ -85,13 +86,16 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(conversations::show, conversations::change, conversations::delete))
         .routes(routes!(conversations::turns))
         .routes(routes!(search::search))
-        .routes(routes!(messages::accept))
         .routes(routes!(messages::retry))
         .routes(routes!(links::make, links::revoke))
+        .routes(routes!(notifications::accept))
         .split_for_parts();
     document.merge(described);
     let (streaming_routes, described) = OpenApiRouter::new()
+        .routes(routes!(messages::accept))
+        .routes(routes!(messages::turn))
         .routes(routes!(uploads::upload))
+        .routes(routes!(notifications::upload))
         .routes(routes!(uploads::preview))
         .routes(routes!(files::file))
         .routes(routes!(previews::preview))
@@ -127,7 +131,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
 async fn with_response_timeout(request: Request, next: Next) -> Response {
     match timeout(RESPONSE_TIMEOUT + JSON_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Problem::unavailable("That took too long; please try again.").into_response(),
+        Err(_) => Problem::timed_out().into_response(),
     }
 }
 

@@ -8,7 +8,9 @@ use std::{
 
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
-use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, event_bus::EventStream};
+use satchel_ports::{
+    Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Notifications, event_bus::EventStream,
+};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +34,8 @@ const MAX_EXPORTS: usize = 2;
 pub struct WebPorts {
     /// Accepts messages.
     pub inbound: Arc<dyn Inbound>,
+    /// Accepts what other programs send to people.
+    pub notifications: Arc<dyn Notifications>,
     /// Lists, searches and forgets conversations, with all that belongs to them.
     pub conversations: Arc<dyn Conversations>,
     /// What was said, and the records of files.
@@ -60,7 +64,7 @@ impl WebServer {
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
-        let WebPorts { inbound, conversations, archive, clock, blobs, bus } = ports;
+        let WebPorts { inbound, notifications, conversations, archive, clock, blobs, bus } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {
@@ -104,11 +108,14 @@ impl WebServer {
             login_links,
             channel,
             inbound,
+            notifications,
             conversations,
             archive,
             clock,
             blobs,
             hub: shared_hub,
+            bus,
+            stopping: stopping.clone(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
         };
         let state = Arc::new(state);

@@ -5,8 +5,9 @@ use std::{net::IpAddr, sync::Arc};
 use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_http_server::{Peer, client_address, network};
-use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, Inbound};
+use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Notifications};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks, previews::Previews,
@@ -21,6 +22,7 @@ pub(crate) struct AppState {
     pub(crate) login_links: LoginLinks,
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
+    pub(crate) notifications: Arc<dyn Notifications>,
     pub(crate) conversations: Arc<dyn Conversations>,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -28,6 +30,9 @@ pub(crate) struct AppState {
     /// `None` without workers that scale images.
     pub(crate) previews: Option<Previews>,
     pub(crate) hub: Arc<LiveHub>,
+    pub(crate) bus: Arc<dyn EventBus>,
+    /// Cancelled when the server stops.
+    pub(crate) stopping: CancellationToken,
     /// A permit for each export that runs: each takes a thread.
     pub(crate) exports: Arc<Semaphore>,
 }

@@ -72,8 +72,8 @@ impl FileReference {
         }
     }
 
-    /// A file whose bytes the channel has put into the blob store already. They are kept for as long as the message
-    /// waits; the channel's `fetch` finds them again with [`stored_blob`](Self::stored_blob).
+    /// A file whose bytes are in the blob store already. They are kept for as long as the message waits, and the channel
+    /// is not asked for them.
     #[must_use]
     pub fn stored(blob: &StoredBlob, filename: Filename) -> Self {
         let locator = serde_json::to_string(blob).expect("it has keys that are strings");

@@ -17,7 +17,7 @@ use anyhow::Context;
 use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, ChannelName, agent::DEFAULT_AGENT};
 use satchel_intake::{
-    ConversationService,
+    ConversationService, NotificationService,
     commands::{CommandFeatures, command_menu},
 };
 use satchel_local::LocalBus;
@@ -25,7 +25,7 @@ use satchel_metrics::{
     MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
     server::{self as metrics_server, RenderText},
 };
-use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Notifications};
 use satchel_routing::tables;
 use satchel_runtime::{
     retention::RetentionTask,
@@ -226,6 +226,7 @@ async fn start_services(
         tools: Vec::new(),
     };
     let hosted_channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
+    let max_files = config.attachments.max_inbound_files_per_turn.as_usize();
     let Satchel { inbound, internal_inbound, runner } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
@@ -265,13 +266,21 @@ async fn start_services(
         });
     }
     let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
-    let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger.inbox), stop.clone());
+    let scheduled = scheduler.run(internal_inbound.clone(), Arc::clone(&stores.ledger.inbox), stop.clone());
     tasks.spawn(async move {
         scheduled.await;
         Ok(())
     });
     if let Some((settings, channel)) = page {
-        let server = WebServer::bind(settings, channel, web_ports(stores, inbound, bus, links)).await;
+        let notifications = NotificationService {
+            inbound: internal_inbound,
+            conversations: Arc::clone(&stores.ledger.conversations),
+            archive: Arc::clone(&stores.ledger.archive),
+            ids: Arc::clone(&stores.ids),
+            max_files,
+        };
+        let ports = web_ports(stores, inbound, Arc::new(notifications), bus, links);
+        let server = WebServer::bind(settings, channel, ports).await;
         let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
@@ -289,6 +298,7 @@ async fn start_services(
 fn web_ports(
     stores: &Stores,
     inbound: Arc<dyn Inbound>,
+    notifications: Arc<dyn Notifications>,
     bus: Arc<dyn EventBus>,
     links: Option<Arc<dyn FileLinks>>,
 ) -> WebPorts {
@@ -302,6 +312,7 @@ fn web_ports(
     };
     WebPorts {
         inbound,
+        notifications,
         conversations: Arc::new(conversations),
         archive: Arc::clone(&stores.ledger.archive),
         clock: Arc::clone(&stores.clock),

@@ -21,6 +21,7 @@ use satchel_intake::{
         StorageServices, TaskStarter, VoiceStatus,
     },
     forget::remove_unreferenced,
+    notifications,
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
     reminders, system_tasks,
@@ -278,7 +279,7 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     turn.settings.voice_replies &= speaking.available;
     let start = start_turn(context, &turn, speaking).await?;
     let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
-    if matches!(start, TurnStart::Answered(_)) && !has_files {
+    if matches!(start, TurnStart::Answered(_) | TurnStart::Notification(_)) && !has_files {
         return run_started(context, lane, turn, start).await;
     }
     let fetching = PrepareContext {
@@ -295,6 +296,14 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
         return run_started(context, lane, turn, start).await;
+    }
+    if matches!(start, TurnStart::Notification(_)) {
+        // Its files are here already, so there is no wait that somebody could stop.
+        let prepared = lane.stop.run_until_cancelled(prepare_turn(fetching, turn)).await;
+        return match prepared {
+            Some(turn) => run_started(context, lane, turn?, start).await,
+            None => Ok(()),
+        };
     }
     // Nothing waits for a person's word while files come in.
     let unanswered = watch::Sender::default();
@@ -337,6 +346,10 @@ async fn run_started(
             forget_conversation(context, lane, &turn, reply).await
         }
         TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,
+        TurnStart::Notification(text) => {
+            let reply = notifications::delivery_reply(&turn, &text, services.links.as_deref());
+            complete_command(services, lane, &turn, reply).await
+        }
         TurnStart::Task(request) => run::run_turn(services, lane, turn, Some(&request)).await,
         TurnStart::Conversation => run::run_turn(services, lane, turn, None).await,
     }
@@ -385,6 +398,8 @@ async fn complete_command(
 enum TurnStart {
     /// Satchel itself has replied to it.
     Answered(CommandReply),
+    /// Another program sent this text.
+    Notification(String),
     Task(TaskRequest),
     /// The model replies.
     Conversation,
@@ -397,6 +412,9 @@ async fn start_turn(
     speaking: VoiceStatus,
 ) -> Result<TurnStart, LedgerError> {
     let system_task = system_tasks::system_task(turn);
+    if let Some(text) = notifications::notification_text(turn) {
+        return Ok(TurnStart::Notification(text.to_owned()));
+    }
     if let Some(reply) = reminders::delivery_reply(turn, &*context.ledger.archive).await? {
         return Ok(TurnStart::Answered(reply));
     }

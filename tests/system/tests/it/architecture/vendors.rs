@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 75] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -33,6 +33,8 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 73] = [
     ("cap-std", &["satchel-files", "satchel-sandbox"]),
     ("chardetng", &["satchel-decoder"]),
     ("clap", &["satchel", "xtask"]),
+    ("clap_complete", &["satchel"]),
+    ("clap_mangen", &["satchel"]),
     ("croner", &["satchel-calendar"]),
     ("encoding_rs", &["satchel-decoder"]),
     ("genai", &["satchel-models"]),
