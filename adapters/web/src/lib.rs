@@ -13,6 +13,7 @@ mod links;
 mod live;
 mod login_links;
 mod markdown;
+mod openai;
 mod page;
 mod previews;
 mod problem;

@@ -41,9 +41,16 @@ impl Problem {
         Self { status, code, detail: detail.into(), retry_after: None }
     }
 
-    #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
         self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     pub(crate) fn status(&self) -> StatusCode {

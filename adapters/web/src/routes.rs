@@ -33,7 +33,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    guard, page,
+    guard, openai, page,
     problem::{Problem, ProblemBody},
     state::AppState,
     wire,
@@ -119,6 +119,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .route("/readyz", get(health::ready))
         .merge(public_routes)
         .merge(protected_routes)
+        .merge(openai::router(&state))
         .fallback(async || Problem::not_found("page"))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This server can't do that.")

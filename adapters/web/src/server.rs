@@ -30,6 +30,9 @@ use crate::{
 /// How many conversations are exported at once.
 const MAX_EXPORTS: usize = 2;
 
+/// How many bodies of completions are read at once.
+const MAX_COMPLETION_BODIES: usize = 2;
+
 /// The ports that the server works on.
 pub struct WebPorts {
     /// Accepts messages.
@@ -115,6 +118,7 @@ impl WebServer {
             blobs,
             hub: shared_hub,
             bus,
+            completion_bodies: Semaphore::new(MAX_COMPLETION_BODIES),
             stopping: stopping.clone(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
         };

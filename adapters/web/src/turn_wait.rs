@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::{state::AppState, view};
 
 /// The longest time that a client may wait in one request.
-const MAX_TURN_WAIT: Duration = Duration::from_secs(600);
+pub(crate) const MAX_TURN_WAIT: Duration = Duration::from_secs(600);
 
 /// How often the ledger is read while no event arrives: one may be lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -12,6 +12,7 @@ mod files;
 mod links;
 mod live;
 mod notifications;
+mod openai;
 mod previews;
 mod retries;
 mod security;

@@ -282,14 +282,18 @@ impl Stage {
 
     /// Works on the oldest turn: fetches its files and answers; nothing is delivered yet.
     pub(crate) async fn answer(&self, text: &str, files: Vec<NewAttachment>) -> (Lease, Vec<Part>) {
-        let lease =
-            self.ledger.claim_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done").lease;
+        let channels = [self.channel.name(), self.channel.for_programs().name()];
+        let lease = self.ledger.claim_lane(&channels).await.unwrap().expect("something is to be done").lease;
         let turn = self.ledger.next_turn(&lease).await.unwrap().expect("a turn waits");
         for message in &turn.messages {
             for (index, file) in (0..).zip(&message.files) {
                 let InboundFileState::Waiting(reference) = file else { continue };
-                let FetchedFile::Stored(blob) = self.channel.fetch(reference).await.unwrap() else {
-                    panic!("uploads lie in the store already");
+                let blob = match reference.stored_blob() {
+                    Some(blob) => blob,
+                    None => match self.channel.fetch(reference).await.unwrap() {
+                        FetchedFile::Stored(blob) => blob,
+                        FetchedFile::Bytes { .. } => panic!("uploads lie in the store already"),
+                    },
                 };
                 let file = self.new_file(reference.filename.as_str(), blob, AttachmentSource::User);
                 self.ledger.store_file(&lease, message.id, index, &file).await.unwrap();
@@ -329,7 +333,8 @@ impl Stage {
             changes: Vec::new(),
         };
         self.ledger.complete_turn(lease, &completed).await.unwrap();
-        let event = BusEvent::TurnCompleted { conversation: conversation(), turn, ending: "done".into(), response };
+        let conversation = lease.conversation.clone();
+        let event = BusEvent::TurnCompleted { conversation, turn, ending: "done".into(), response };
         self.publish(event).await;
     }
 

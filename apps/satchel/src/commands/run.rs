@@ -55,7 +55,7 @@ use crate::{
 };
 
 /// The channels that this process may host.
-const CHANNELS: [&str; 3] = ["discord", "telegram", "web"];
+const CHANNELS: [&str; 4] = ["api", "discord", "telegram", "web"];
 
 /// The warning for `web.token: off`.
 pub(crate) const OPEN_TO_ALL: &str =
@@ -203,7 +203,9 @@ async fn start_services(
         discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
     ];
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
-    let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
+    let hosted = page.iter().flat_map(|(_, channel)| {
+        [Arc::clone(channel) as Arc<dyn Channel>, Arc::new(channel.for_programs()) as Arc<dyn Channel>]
+    });
     let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
     let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
     let ports = Ports {

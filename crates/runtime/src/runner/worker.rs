@@ -14,7 +14,9 @@ use satchel_agent::{
     run::{self, MAX_CRASHES, wait_for_stop},
 };
 use satchel_calendar::Zone;
-use satchel_domain::{Ending, InboundMessage, Sha256, SystemTask, TaskDirectory, TaskRequest, agent::AgentChat};
+use satchel_domain::{
+    Ending, InboundMessage, Sha256, SystemTask, TaskDirectory, TaskRequest, agent::AgentChat, inbound::ClientContext,
+};
 use satchel_intake::{
     commands::{
         self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, ReminderClock,
@@ -28,7 +30,7 @@ use satchel_intake::{
 };
 use satchel_ports::{
     LedgerError,
-    ledger::{AttachmentQuery, ClaimedLane, HistoryChange, QueuedTurn, ReleaseMode},
+    ledger::{AttachmentQuery, ClaimedLane, ConversationSettings, HistoryChange, QueuedTurn, ReleaseMode},
 };
 use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
 use tokio::{
@@ -341,6 +343,7 @@ async fn run_started(
     start: TurnStart,
 ) -> Result<(), LedgerError> {
     let services = &context.services;
+    let turn = with_client_context(turn);
     match start {
         TurnStart::Answered(reply) if reply.history == HistoryChange::Forget => {
             forget_conversation(context, lane, &turn, reply).await
@@ -353,6 +356,16 @@ async fn run_started(
         TurnStart::Task(request) => run::run_turn(services, lane, turn, Some(&request)).await,
         TurnStart::Conversation => run::run_turn(services, lane, turn, None).await,
     }
+}
+
+/// Puts what the client tells about the conversation in the place of what is recorded of it.
+fn with_client_context(mut turn: QueuedTurn) -> QueuedTurn {
+    let context = turn.messages.iter().find_map(|queued| queued.message.context.as_deref());
+    if let Some(ClientContext { instructions, model, history }) = context.cloned() {
+        turn.settings = ConversationSettings { persona: instructions, model, ..turn.settings };
+        turn.history = history.into();
+    }
+    turn
 }
 
 /// Completes a turn whose command forgets the conversation, and removes the bytes of its files.
