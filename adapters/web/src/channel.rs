@@ -21,11 +21,18 @@ use crate::{
 /// How long an upload can be named by a message. The file store keeps unreferenced blobs for longer.
 pub(crate) const UPLOAD_TTL: Duration = Duration::from_secs(30 * 60);
 
+/// The channel of the page.
+const PAGE_CHANNEL: &str = "web";
+
+/// The channel of programs that keep their conversations themselves. The page doesn't list it.
+pub(crate) const API_CHANNEL: &str = "api";
+
 /// Delivers parts to the page.
 ///
 /// A message's id is its part's id, so that a part sent twice is the same message. The content is in the ledger; the
 /// channel has no state.
 pub struct WebChannel {
+    name: &'static str,
     capabilities: ChannelCapabilities,
     blobs: Arc<dyn Blobs>,
     key: SigningKey,
@@ -53,7 +60,19 @@ impl WebChannel {
     pub fn new(settings: &WebSettings, blobs: Arc<dyn Blobs>) -> Result<Self, WebError> {
         let key = SigningKey::load_or_create(&settings.key_file)?;
         let links = SignedLinks::new(key.clone(), RevokedLinks::load(&settings.key_file)?);
-        Ok(Self { capabilities: settings.capabilities.clone(), blobs, key, links })
+        Ok(Self { name: PAGE_CHANNEL, capabilities: settings.capabilities.clone(), blobs, key, links })
+    }
+
+    /// Creates the channel of programs that talk to the same server and keep their conversations themselves.
+    #[must_use]
+    pub fn for_programs(&self) -> Self {
+        Self {
+            name: API_CHANNEL,
+            capabilities: self.capabilities.clone(),
+            blobs: Arc::clone(&self.blobs),
+            key: self.key.clone(),
+            links: self.links.clone(),
+        }
     }
 
     pub(crate) fn key(&self) -> &SigningKey {
@@ -102,7 +121,7 @@ impl fmt::Debug for WebChannel {
 #[async_trait]
 impl Channel for WebChannel {
     fn name(&self) -> ChannelName {
-        ChannelName::new("web").expect("the name is lower-case letters")
+        ChannelName::new(self.name).expect("the names are lower-case letters")
     }
 
     fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {

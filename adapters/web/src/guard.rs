@@ -69,7 +69,7 @@ fn check_request(state: &AppState, request: &Request) -> Result<String, Problem>
     let path = request.uri().path();
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         // The browser hides responses to reads from other sites; `Sec-Fetch-Site` rejects them earlier.
-        let is_protected = path.starts_with("/api/") || path == "/metrics";
+        let is_protected = path.starts_with("/api/") || path.starts_with("/v1/") || path == "/metrics";
         return if is_protected && !is_same_site { cross_origin() } else { Ok(origin) };
     }
     let origins = headers.get_all(header::ORIGIN).iter();

@@ -14,6 +14,7 @@ mod links;
 mod live;
 mod login_links;
 mod markdown;
+mod openai;
 mod page;
 mod previews;
 mod problem;
@@ -25,6 +26,7 @@ mod settings;
 mod signing;
 mod state;
 mod token;
+mod turn_wait;
 mod view;
 mod wire;
 

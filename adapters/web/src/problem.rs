@@ -41,9 +41,16 @@ impl Problem {
         Self { status, code, detail: detail.into(), retry_after: None }
     }
 
-    #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
         self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -102,6 +109,10 @@ impl Problem {
     pub(crate) fn unavailable(detail: &str) -> Self {
         let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Self { retry_after: Some(Duration::from_secs(2)), ..problem }
+    }
+
+    pub(crate) fn timed_out() -> Self {
+        Self::unavailable("That took too long; please try again.")
     }
 
     pub(crate) fn stalled() -> Self {

@@ -10,6 +10,7 @@ mod files;
 mod health;
 mod links;
 mod messages;
+mod notifications;
 mod previews;
 pub(crate) mod range;
 mod search;
@@ -34,7 +35,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    guard, page,
+    guard, openai, page,
     problem::{Problem, ProblemBody},
     state::AppState,
     wire,
@@ -89,7 +90,6 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(conversation_files::list))
         .routes(routes!(conversation_files::forget_file))
         .routes(routes!(search::search))
-        .routes(routes!(messages::accept))
         .routes(routes!(messages::retry))
         .routes(routes!(links::make, links::revoke))
         .routes(routes!(system::overview))
@@ -101,10 +101,14 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(system::outbox))
         .routes(routes!(system::discard))
         .routes(routes!(system::resend))
+        .routes(routes!(notifications::accept))
         .split_for_parts();
     document.merge(described);
     let (streaming_routes, described) = OpenApiRouter::new()
+        .routes(routes!(messages::accept))
+        .routes(routes!(messages::turn))
         .routes(routes!(uploads::upload))
+        .routes(routes!(notifications::upload))
         .routes(routes!(uploads::preview))
         .routes(routes!(files::file))
         .routes(routes!(previews::preview))
@@ -129,6 +133,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .route("/readyz", get(health::ready))
         .merge(public_routes)
         .merge(protected_routes)
+        .merge(openai::router(&state))
         .fallback(async || Problem::not_found("page"))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This server can't do that.")
@@ -141,7 +146,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
 async fn with_response_timeout(request: Request, next: Next) -> Response {
     match timeout(RESPONSE_TIMEOUT + JSON_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Problem::unavailable("That took too long; please try again.").into_response(),
+        Err(_) => Problem::timed_out().into_response(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
 use satchel_ports::{
-    Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Storage, event_bus::EventStream,
+    Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Notifications, Storage, event_bus::EventStream,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -30,10 +30,15 @@ use crate::{
 /// How many conversations are exported at once.
 const MAX_EXPORTS: usize = 2;
 
+/// How many bodies of completions are read at once.
+const MAX_COMPLETION_BODIES: usize = 2;
+
 /// The ports that the server works on.
 pub struct WebPorts {
     /// Accepts messages.
     pub inbound: Arc<dyn Inbound>,
+    /// Accepts what other programs send to people.
+    pub notifications: Arc<dyn Notifications>,
     /// Lists, searches and forgets conversations, with all that belongs to them.
     pub conversations: Arc<dyn Conversations>,
     /// Forgets files, with their bytes.
@@ -66,7 +71,7 @@ impl WebServer {
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
-        let WebPorts { inbound, conversations, storage, archive, clock, blobs, bus, administration } = ports;
+        let WebPorts { inbound, notifications, conversations, storage, archive, clock, blobs, bus, administration } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {
@@ -110,12 +115,16 @@ impl WebServer {
             login_links,
             channel,
             inbound,
+            notifications,
             conversations,
             storage,
             archive,
             clock,
             blobs,
             hub: shared_hub,
+            bus,
+            completion_bodies: Semaphore::new(MAX_COMPLETION_BODIES),
+            stopping: stopping.clone(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
             administration,
             checks: Arc::new(Semaphore::new(1)),

@@ -5,8 +5,9 @@ use std::{net::IpAddr, sync::Arc};
 use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_http_server::{Peer, client_address, network};
-use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, Inbound, Storage};
+use satchel_ports::{Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Notifications, Storage};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Administration, WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks,
@@ -21,6 +22,7 @@ pub(crate) struct AppState {
     pub(crate) login_links: LoginLinks,
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
+    pub(crate) notifications: Arc<dyn Notifications>,
     pub(crate) conversations: Arc<dyn Conversations>,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) archive: Arc<dyn Archive>,
@@ -29,6 +31,11 @@ pub(crate) struct AppState {
     /// `None` without workers that scale images.
     pub(crate) previews: Option<Previews>,
     pub(crate) hub: Arc<LiveHub>,
+    pub(crate) bus: Arc<dyn EventBus>,
+    /// A permit for each completion whose body is read: it is in memory.
+    pub(crate) completion_bodies: Semaphore,
+    /// Cancelled when the server stops.
+    pub(crate) stopping: CancellationToken,
     /// A permit for each export that runs: each takes a thread.
     pub(crate) exports: Arc<Semaphore>,
     /// `None` if the people of the page aren't owners.

@@ -1,7 +1,7 @@
 //! Converts the ledger's records to the types of the API.
 
 use satchel_domain::{
-    Attachment, AttachmentSource, ConversationId, PartContent, PartState, TurnId,
+    Attachment, AttachmentSource, ConversationId, PartContent, PartState, SystemTask, TurnId,
     filename::Filename,
     part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
 };
@@ -65,11 +65,16 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>) -> wire::T
         id: record.id.to_string(),
         state,
         ending: record.ending.as_ref().map(|ending| ending.as_str().to_owned()),
-        messages: record.messages.iter().map(to_wire_message).collect(),
+        messages: record.messages.iter().filter(|queued| !is_notification(queued)).map(to_wire_message).collect(),
         parts: record.parts.iter().filter_map(to_wire_part).collect(),
         tools: record.calls.iter().map(to_wire_tool).collect(),
         replaced_by: record.replaced_by.map(|turn| turn.to_string()),
     }
+}
+
+/// Whether nobody wrote a message: another program sent it, and its text and files are those of the reply.
+fn is_notification(queued: &QueuedMessage) -> bool {
+    matches!(queued.message.system_task, Some(SystemTask::DeliverNotification { .. }))
 }
 
 fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {

@@ -20,7 +20,9 @@ use crate::{
         GlobalOptions, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RestoredCopyCommand, RunOptions,
         ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
-    commands::{self, audit::AuditFilter, not_built, resolve::ResolveServices, terminal::TerminalEnv},
+    commands::{
+        self, audit::AuditFilter, not_built, resolve::ResolveServices, send::SendRequest, terminal::TerminalEnv,
+    },
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
     models, runtime,
@@ -89,6 +91,18 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
                 commands::chat::run(options, message.as_deref(), &config, stores, &selection, terminal_env).await
             })
         }
+        CliCommand::Send(options) => {
+            commands::send::check(options)?;
+            let data = load_existing_data(&command)?;
+            commands::restored_copy::check_released(&data.config)?;
+            let is_served = commands::existing_data::is_in_use(&data.config)?;
+            let text = commands::send::read_text(options)?;
+            run_in_runtime(async {
+                let stores = data.open().await?;
+                let request = SendRequest { options, text, is_served, cwd };
+                commands::send::run(request, &data.config, &stores, &mut std::io::stdout().lock()).await
+            })
+        }
         CliCommand::Plan(options) => run_plan_command(options, &load_config(&cli.global, environment, cwd)?, cwd),
         CliCommand::Attachments(AttachmentsCommand::Resolve(options)) => {
             let loaded = load_config(&cli.global, environment, cwd)?;
@@ -152,6 +166,10 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Pair(subcommand) => run_in_runtime(run_pair_command(subcommand, &load_existing_data(&command)?)),
         CliCommand::Web(WebCommand::Link) => {
             commands::web::link(&load_ready_config(&command)?, &mut std::io::stdout().lock())
+        }
+        CliCommand::Completions { shell } => commands::manual::print_completions(*shell, &mut std::io::stdout().lock()),
+        CliCommand::Man { directory } => {
+            commands::manual::write_pages(&cwd.join(directory), &mut std::io::stdout().lock())
         }
         CliCommand::Migrate(_) => not_built("migrate"),
     }

@@ -1,6 +1,7 @@
 //! The command line, as clap parses it.
 
 mod backup;
+mod conversation;
 
 use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
@@ -12,6 +13,7 @@ pub use self::backup::{
     BackupCommand, BackupCreateOptions, BackupRestoreOptions, ExistingBackupCommand, MissedChoice, ReceivedChoice,
     ReleaseOptions, RestoredCopyCommand, UnsettledChoice,
 };
+use self::conversation::{parse_console_conversation, parse_conversation};
 use crate::config::leaf::amount::ConfigDuration;
 
 /// A self-hosted assistant that loses no file.
@@ -64,6 +66,14 @@ pub enum CliCommand {
                             ls -l | satchel chat --once"
     )]
     Chat(ChatOptions),
+    /// Send a message to the people of a conversation, from a script or another program
+    #[command(
+        after_help = "It is delivered as a reply is: once, behind what is under way there, and also if Satchel is not \
+                      running now. The model reads it as a note. With --key, the same message sent again is the same \
+                      message.\n\nExamples:\n  satchel send telegram:-100123 \"The backup is done.\" --key backup-2026-03-02\n  \
+                      df -h | satchel send telegram:-100123 -\n  satchel send web:family --attach report.pdf"
+    )]
+    Send(SendOptions),
     /// Show how a response would be sent on a channel, without sending it
     #[command(after_help = "Examples:\n  satchel plan response.json --channel telegram\n  echo \
                             '{\"text\":\"Hello\"}' | satchel plan - --channel discord --json\n\nThe limits are those of \
@@ -113,6 +123,24 @@ pub enum CliCommand {
     /// Log in to the page
     #[command(subcommand)]
     Web(WebCommand),
+    /// Print completions for a shell
+    #[command(
+        after_help = "Examples:\n  satchel completions bash > ~/.local/share/bash-completion/completions/satchel\n  satchel \
+                      completions zsh > ~/.zfunc/_satchel\n  satchel completions fish > \
+                      ~/.config/fish/completions/satchel.fish"
+    )]
+    Completions {
+        /// Shell
+        #[arg(value_name = "SHELL", value_enum)]
+        shell: CompletionShell,
+    },
+    /// Write manual pages, one for each command
+    #[command(after_help = "Example:\n  satchel man ~/.local/share/man/man1")]
+    Man {
+        /// Directory, created if it is missing
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// Bring the database up to date; not built yet: every start does it
     #[command(hide = true)]
     Migrate(NotBuilt),
@@ -170,7 +198,7 @@ pub struct TaskRunOptions {
     /// Print the result as JSON, as `chat --json` does
     #[arg(long)]
     pub json: bool,
-    /// Conversation whose files and workspace the task sees; elsewhere it is called `console:NAME`
+    /// Conversation whose files and workspace the task sees; `tasks` and `console:tasks` are the same
     #[arg(long, value_name = "NAME", default_value = "tasks", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
 }
@@ -194,7 +222,7 @@ pub struct ScriptRunOptions {
     /// Print the result as JSON: {"text", "data", "attachments"}
     #[arg(long)]
     pub json: bool,
-    /// Conversation whose files and workspace the script sees; elsewhere it is called `console:NAME`
+    /// Conversation whose files and workspace the script sees; `scripts` and `console:scripts` are the same
     #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
 }
@@ -203,7 +231,7 @@ pub struct ScriptRunOptions {
 #[derive(Debug, Args)]
 pub struct AuditOptions {
     /// Only this conversation, such as console:main
-    #[arg(long, value_name = "CONVERSATION")]
+    #[arg(long, value_name = "CONVERSATION", value_parser = parse_conversation)]
     pub conversation: Option<ConversationId>,
     /// Only changes within this time, such as 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = ConfigDuration::from_str)]
@@ -228,12 +256,32 @@ pub struct ChatOptions {
     /// Print the response and the state of each part as JSON
     #[arg(long, requires = "once")]
     pub json: bool,
-    /// Conversation name; elsewhere it is called `console:NAME`
+    /// Conversation; `main` and `console:main` are the same
     #[arg(long, value_name = "NAME", default_value = "main", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
     /// Let this model answer in the conversation from now on, like `/model NAME`
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
+}
+
+/// The arguments of `send`.
+#[derive(Debug, Args)]
+pub struct SendOptions {
+    /// Conversation in which somebody has written, such as telegram:-100123; `main` is console:main
+    #[arg(value_name = "CHANNEL:ID", value_parser = parse_conversation)]
+    pub conversation: ConversationId,
+    /// Text, as Markdown; - reads standard input
+    #[arg(value_name = "TEXT", required_unless_present = "attach")]
+    pub text: Option<String>,
+    /// Attach this file; may be repeated; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub attach: Vec<PathBuf>,
+    /// Unique name of this message in the conversation: sent twice, it is delivered once
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The arguments of `init`.
@@ -286,6 +334,17 @@ pub enum InitModel {
     Offline,
 }
 
+/// A shell for which there are completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompletionShell {
+    /// Bash.
+    Bash,
+    /// Z shell.
+    Zsh,
+    /// Fish.
+    Fish,
+}
+
 /// The arguments of `plan`.
 #[derive(Debug, Args)]
 pub struct PlanOptions {
@@ -335,7 +394,7 @@ pub enum StoredFilesCommand {
     /// List files, newest first
     List {
         /// Only this conversation, such as console:main
-        #[arg(long, value_name = "CONVERSATION")]
+        #[arg(long, value_name = "CONVERSATION", value_parser = parse_conversation)]
         conversation: Option<ConversationId>,
         /// Print JSON
         #[arg(long)]
@@ -374,7 +433,7 @@ pub enum StoredFilesCommand {
         #[arg(value_name = "ID|N", value_parser = parse_file_selector, required = true)]
         files: Vec<FileSelectorArg>,
         /// Conversation of the numbers, if several conversations have them
-        #[arg(long, value_name = "CONVERSATION")]
+        #[arg(long, value_name = "CONVERSATION", value_parser = parse_conversation)]
         conversation: Option<ConversationId>,
     },
     /// Delete stored bytes that no file has used for an hour
@@ -408,7 +467,7 @@ pub struct AttachmentSelector {
     #[arg(value_name = "ID|N", value_parser = parse_file_selector)]
     pub file: FileSelectorArg,
     /// Conversation of the number, if several conversations have it
-    #[arg(long, value_name = "CONVERSATION")]
+    #[arg(long, value_name = "CONVERSATION", value_parser = parse_conversation)]
     pub conversation: Option<ConversationId>,
 }
 
@@ -426,8 +485,8 @@ pub enum FileSelectorArg {
 pub enum OutboxCommand {
     /// List parts that are in progress or failed, newest first
     List {
-        /// Only this conversation
-        #[arg(long, value_name = "CONVERSATION")]
+        /// Only this conversation, such as telegram:-100123; `main` is console:main
+        #[arg(long, value_name = "CONVERSATION", value_parser = parse_conversation)]
         conversation: Option<ConversationId>,
         /// Include delivered parts
         #[arg(long)]
@@ -509,12 +568,6 @@ pub enum ConfigCommand {
                             yaml-language-server: $schema=./satchel.schema.json"
     )]
     Schema,
-}
-
-fn parse_console_conversation(name: &str) -> Result<ConversationId, String> {
-    format!("console:{name}")
-        .parse()
-        .map_err(|_| "a conversation name consists of letters, digits and - _ . / @".to_owned())
 }
 
 fn parse_channel_name(text: &str) -> Result<ChannelName, String> {

@@ -121,7 +121,7 @@ impl Config {
     #[must_use]
     pub fn access(&self) -> AccessPolicy {
         let owner_channels =
-            ["console", "web"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
+            ["console", "web", "api"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
         AccessPolicy::new([self.telegram.access(), self.discord.access()]).with_owner_on(owner_channels)
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChannelName, ConversationId, Filename, MessageRef, Sha256, StoredBlob, SystemTask, Timestamp,
+    ChannelName, ConversationId, Filename, HistoryMessage, MessageRef, Sha256, StoredBlob, SystemTask, Timestamp,
     reference_block::AttachmentReference,
 };
 
@@ -72,8 +72,8 @@ impl FileReference {
         }
     }
 
-    /// A file whose bytes the channel has put into the blob store already. They are kept for as long as the message
-    /// waits; the channel's `fetch` finds them again with [`stored_blob`](Self::stored_blob).
+    /// A file whose bytes are in the blob store already. They are kept for as long as the message waits, and the channel
+    /// is not asked for them.
     #[must_use]
     pub fn stored(blob: &StoredBlob, filename: Filename) -> Self {
         let locator = serde_json::to_string(blob).expect("it has keys that are strings");
@@ -91,6 +91,20 @@ impl FileReference {
         let blob: StoredBlob = serde_json::from_str(&self.locator).ok()?;
         (self.stored == Some(blob.sha256)).then_some(blob)
     }
+}
+
+/// What a client says of a conversation that only it keeps: it sends all of it with each message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientContext {
+    /// Who the assistant is, in place of the configured instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The model that answers, in place of the configured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The messages before this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<HistoryMessage>,
 }
 
 /// A message as a channel hands it over.
@@ -126,6 +140,9 @@ pub struct InboundMessage {
     /// `text` are plain text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<AttachmentReference>,
+    /// What came before it, where the client keeps the conversation; it takes the place of the recorded history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<ClientContext>>,
     /// The album that it belongs to; messages of one album become one turn after half a second of quiet.
     #[serde(default)]
     pub album: Option<String>,
@@ -158,6 +175,7 @@ impl InboundMessage {
             text: String::new(),
             files: Vec::new(),
             references: Vec::new(),
+            context: None,
             album: None,
             message: None,
             pressed: false,

@@ -66,6 +66,14 @@ pub enum HistoryMessage<F = Attachment> {
         /// The words.
         text: String,
     },
+    /// What another program sent to the people of the conversation.
+    Notification {
+        /// The text; empty if files came alone.
+        text: String,
+        /// The files that came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<F>,
+    },
 }
 
 impl<F> HistoryMessage<F> {
@@ -73,7 +81,9 @@ impl<F> HistoryMessage<F> {
     #[must_use]
     pub fn files(&self) -> &[F] {
         match self {
-            Self::Person { attachments, .. } | Self::Tool { attachments, .. } => attachments,
+            Self::Person { attachments, .. }
+            | Self::Tool { attachments, .. }
+            | Self::Notification { attachments, .. } => attachments,
             Self::Model { .. } | Self::Note { .. } => &[],
         }
     }
@@ -94,6 +104,10 @@ impl<F> HistoryMessage<F> {
                 HistoryMessage::Tool { call, text, attachments }
             }
             Self::Note { text } => HistoryMessage::Note { text },
+            Self::Notification { text, attachments } => {
+                let attachments = attachments.into_iter().map(replace).collect::<Result<_, E>>()?;
+                HistoryMessage::Notification { text, attachments }
+            }
         })
     }
 }

@@ -112,6 +112,12 @@ pub enum SystemTask {
         /// How many more there are.
         more: u32,
     },
+    /// Delivers the text of another program, with the files of the message.
+    #[serde(rename = "notification")]
+    DeliverNotification {
+        /// The text; empty if there are only files.
+        text: String,
+    },
     /// Runs the message's text as a task because its schedule is due.
     #[serde(rename = "scheduled")]
     RunSchedule {

@@ -28,6 +28,12 @@ impl InternalInbound {
         run_to_completion(async move { pipeline.enqueue(message).await }).await
     }
 
+    /// Returns whether somebody works on the lanes of a channel.
+    #[must_use]
+    pub fn hosts(&self, channel: &ChannelName) -> bool {
+        self.pipeline.check_hosted(channel).is_ok()
+    }
+
     /// Returns whether somebody may still talk on a channel.
     ///
     /// # Errors

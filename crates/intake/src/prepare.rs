@@ -194,11 +194,14 @@ async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) 
     if let Some(bytes) = reference.bytes.filter(|bytes| *bytes > limit) {
         return Err(too_large(bytes));
     }
-    let fetched = context.channel.fetch(reference).await.map_err(|error| match error {
-        FileFetchError::Retryable { reason } => AttemptError::Retryable(reason),
-        FileFetchError::Permanent { reason } => AttemptError::Permanent(reason),
-        FileFetchError::NotConfigured { reason, remedy } => AttemptError::NotConfigured { reason, remedy },
-    })?;
+    let fetched = match reference.stored_blob() {
+        Some(blob) => FetchedFile::Stored(check_stored(context.blobs, blob).await?),
+        None => context.channel.fetch(reference).await.map_err(|error| match error {
+            FileFetchError::Retryable { reason } => AttemptError::Retryable(reason),
+            FileFetchError::Permanent { reason } => AttemptError::Permanent(reason),
+            FileFetchError::NotConfigured { reason, remedy } => AttemptError::NotConfigured { reason, remedy },
+        })?,
+    };
     let stored = match fetched {
         FetchedFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
         FetchedFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
@@ -210,6 +213,18 @@ async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) 
     let (id, source) = (AttachmentId(context.ids.next()), AttachmentSource::User);
     let file = NewAttachment::new(id, source, reference.filename.clone(), stored, context.clock.now());
     Ok(NewAttachment { description: reference.caption.clone(), ..file })
+}
+
+/// Checks that a blob can be opened that was stored before the message was.
+async fn check_stored(blobs: &dyn Blobs, blob: StoredBlob) -> Result<StoredBlob, AttemptError> {
+    match blobs.open(&blob.sha256, Some(0..1)).await {
+        Ok(_) => Ok(blob),
+        Err(error @ (BlobError::Missing(_) | BlobError::Damaged(_))) => Err(AttemptError::Permanent(error.to_string())),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");
+            Err(AttemptError::Retryable("the file store failed".to_owned()))
+        }
+    }
 }
 
 async fn store_blob(

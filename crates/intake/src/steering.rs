@@ -26,7 +26,9 @@ pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, features: 
         .take_while(|message| {
             let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
             let is_plain_message = command(message).is_none() && parse_script_message(&message.message.text).is_none();
-            is_text_only && is_plain_message && message.message.system_task.is_none()
+            // What a client tells about a conversation of its own is for the model of its own turn.
+            let is_of_conversation = message.message.system_task.is_none() && message.message.context.is_none();
+            is_text_only && is_plain_message && is_of_conversation
         })
         .map(|message| SteeringMessage {
             id: message.id,

@@ -17,7 +17,7 @@ pub fn system_task(turn: &QueuedTurn) -> Option<&SystemTask> {
 }
 
 /// Returns the reply of a system task, which the model does not see; `None` for a schedule, which the model or a
-/// script runs, and for a [reminder](crate::reminders).
+/// script runs, for a [reminder](crate::reminders), and for a [notification](crate::notifications).
 #[must_use]
 pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
     let (text, buttons) = match task {
@@ -29,9 +29,10 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
             ("You're approved. Send me a message or a file; `/help` shows what I can do.".to_owned(), Vec::new())
         }
         SystemTask::FilesExpired { files, more } => (expired_files_text(files, *more), Vec::new()),
-        SystemTask::RunSchedule { .. } | SystemTask::RunReminder { .. } | SystemTask::DeliverReminder { .. } => {
-            return None;
-        }
+        SystemTask::RunSchedule { .. }
+        | SystemTask::RunReminder { .. }
+        | SystemTask::DeliverReminder { .. }
+        | SystemTask::DeliverNotification { .. } => return None,
     };
     Some(CommandReply {
         response: OutgoingResponse::from_text(text),

@@ -25,6 +25,7 @@ pub mod intercept;
 pub mod language_model;
 pub mod ledger;
 pub mod media;
+pub mod notifications;
 pub mod script_host;
 pub mod speech;
 pub mod tool;
@@ -59,6 +60,7 @@ pub use ledger::{
     Turns,
 };
 pub use media::{MediaError, MediaMeter, MediaRequest};
+pub use notifications::{MAX_NOTIFICATION_BYTES, Notification, NotificationError, NotificationFile, Notifications};
 pub use satchel_domain::StoredBlob;
 pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 pub use speech::{Recording, Speech, SpeechError, SynthesizedSpeech};
@@ -87,6 +89,7 @@ pub use {
         MockStorage, MockTurns,
     },
     media::MockMediaMeter,
+    notifications::MockNotifications,
     script_host::{MockHostFunctions, MockScriptHost},
     speech::MockSpeech,
     tool::{MockTool, MockToolCaller, MockVault},

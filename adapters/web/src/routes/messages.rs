@@ -5,28 +5,43 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Request, State},
-    http::StatusCode,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use satchel_domain::{ConversationId, FileReference, InboundMessage, MessageRef, Sender};
-use satchel_ports::ledger::{RetryOutcome, TurnRetry};
+use satchel_ports::ledger::{RetryOutcome, TurnQuery, TurnRecord, TurnRetry};
+use serde::Deserialize;
+use tokio::time::timeout;
 
-use super::{ApiPath, read_json};
+use super::{ApiPath, ApiQuery, RESPONSE_TIMEOUT, read_json, uploads::verify_upload};
 use crate::{
-    channel::{UPLOAD_TTL, UploadHandle},
     problem::{Problem, ProblemBody},
-    signing::Purpose,
     state::AppState,
-    wire::{Accepted, NewAttempt, NewMessage},
+    turn_wait::{TurnWait, wait_for_turn},
+    view,
+    wire::{Accepted, NewAttempt, NewMessage, Turn},
 };
 
-/// Accepts a message. When this responds, the message is durable and will be answered.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WaitQuery {
+    /// How long to wait for the finished turn; not at all by default.
+    #[serde(default)]
+    wait: TurnWait,
+}
+
+/// Accepts a message. When this responds, the message is durable and will be answered. With `wait`, it responds with the
+/// finished turn, or after that time as without.
 #[utoipa::path(
     post,
     path = "/api/conversations/{id}/messages",
-    params(("id" = String, Path, description = "The part of the conversation id after `web:`; a new one creates a conversation.")),
+    params(
+        ("id" = String, Path, description = "The part of the conversation id after `web:`; a new one creates a conversation."),
+        ("wait" = Option<String>, Query, description = "How long to wait for the reply, such as `60s`; at most `10m`."),
+    ),
     request_body = NewMessage,
     responses(
-        (status = 202, body = Accepted),
+        (status = 200, description = "The turn, which is finished.", body = Turn),
+        (status = 202, description = "It is stored. `Location` is where the turn can be read.", body = Accepted),
         (status = 403, description = "You are not allowed to send messages here.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "An upload has expired.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "Something in the message is not allowed.", body = ProblemBody, content_type = "application/problem+json"),
@@ -36,8 +51,9 @@ use crate::{
 pub(crate) async fn accept(
     State(state): State<Arc<AppState>>,
     ApiPath(id): ApiPath<String>,
+    ApiQuery(WaitQuery { wait }): ApiQuery<WaitQuery>,
     request: Request,
-) -> Result<(StatusCode, Json<Accepted>), Problem> {
+) -> Result<Response, Problem> {
     let conversation = state.conversation(&id)?;
     let NewMessage { key, text, uploads, edit_of } = read_json(request).await?;
     let key = scoped_key(&conversation, &key)?;
@@ -57,12 +73,55 @@ pub(crate) async fn accept(
         edit_of,
         text,
         files,
-        ..InboundMessage::new(conversation, key, Sender::new("owner", "Owner"))
+        ..InboundMessage::new(conversation.clone(), key, Sender::new("owner", "Owner"))
     };
-    let Some(turn) = state.inbound.accept(message).await? else {
+    let accepted = timeout(RESPONSE_TIMEOUT, state.inbound.accept(message)).await;
+    let Some(turn) = accepted.map_err(|_| Problem::timed_out())?? else {
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", "You are not allowed to send messages here."));
     };
-    Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
+    if !wait.0.is_zero() {
+        let record = wait_for_turn(&state, &conversation, turn, wait).await?;
+        if let Some(record) = record.filter(view::is_final) {
+            return Ok(Json(view::to_wire_turn(&record, None)).into_response());
+        }
+    }
+    let location = format!("{}/turns/{turn}", view::conversation_path(&conversation));
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(Accepted { turn: turn.to_string() }))
+        .into_response())
+}
+
+/// Returns a turn. With `wait`, once it is finished, or after that time as it is then.
+#[utoipa::path(
+    get,
+    path = "/api/conversations/{id}/turns/{turn}",
+    params(
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
+        ("turn" = String, Path, description = "The turn; one whose messages were given to a running turn is answered with that."),
+        ("wait" = Option<String>, Query, description = "How long to wait for the reply, such as `60s`; at most `10m`."),
+    ),
+    responses(
+        (status = 200, body = Turn),
+        (status = 404, description = "This conversation has no such turn.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn turn(
+    State(state): State<Arc<AppState>>,
+    ApiPath((id, turn)): ApiPath<(String, String)>,
+    ApiQuery(WaitQuery { wait }): ApiQuery<WaitQuery>,
+) -> Result<Json<Turn>, Problem> {
+    let conversation = state.conversation(&id)?;
+    let turn = turn.parse().map_err(|_| Problem::not_found("turn"))?;
+    let is_here = |record: &TurnRecord| record.conversation == conversation;
+    if !state.archive.turn(turn).await?.as_ref().is_some_and(is_here) {
+        return Err(Problem::not_found("turn"));
+    }
+    let record = wait_for_turn(&state, &conversation, turn, wait).await?;
+    // Only the oldest unfinished turn of a conversation runs.
+    let record = record.ok_or_else(|| Problem::not_found("turn"))?;
+    let query = TurnQuery { conversation, before: Some(record.id), limit: 1 };
+    let has_earlier = state.archive.turns(&query).await?.iter().any(|earlier| earlier.ending.is_none());
+    let next = (!has_earlier).then_some(record.id);
+    Ok(Json(view::to_wire_turn(&record, next)))
 }
 
 /// Answers the messages of the last turn once more, and sets aside what it said.
@@ -119,15 +178,7 @@ fn scoped_key(conversation: &ConversationId, key: &str) -> Result<String, Proble
 }
 
 fn file_reference(state: &AppState, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
-    let upload: Option<UploadHandle> = state.channel.key().verify(Purpose::Upload, &handle);
-    let Some(upload) = upload.filter(|upload| upload.conversation == *conversation) else {
-        let detail = "The message names an upload that doesn't belong to this conversation.";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
-    };
-    if state.clock.now().saturating_duration_since(upload.at) > UPLOAD_TTL {
-        let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
-        return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
-    }
+    let upload = verify_upload(state, conversation, &handle)?;
     Ok(FileReference {
         mime: Some(upload.blob.mime),
         bytes: Some(upload.blob.bytes),

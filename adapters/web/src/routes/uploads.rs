@@ -10,7 +10,7 @@ use axum::{
     response::Response,
 };
 use futures::{StreamExt, stream};
-use satchel_domain::Filename;
+use satchel_domain::{ConversationId, Filename};
 use satchel_ports::{BlobHint, ByteStream};
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -20,7 +20,7 @@ use super::{
     files::{ServedFile, serve_file},
 };
 use crate::{
-    channel::UploadHandle,
+    channel::{UPLOAD_TTL, UploadHandle},
     problem::{Problem, ProblemBody},
     signing::Purpose,
     state::AppState,
@@ -34,7 +34,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Deserialize)]
 pub(crate) struct UploadQuery {
     /// The file's name.
-    filename: String,
+    pub(super) filename: String,
 }
 
 /// Stores a file and returns the handle by which a message names it. The body is the file.
@@ -59,7 +59,17 @@ pub(crate) async fn upload(
     ApiQuery(query): ApiQuery<UploadQuery>,
     request: Request,
 ) -> Result<(StatusCode, Json<Uploaded>), Problem> {
-    let conversation = state.conversation(&id)?;
+    let uploaded = store_upload(&state, state.conversation(&id)?, query, request).await?;
+    Ok((StatusCode::CREATED, Json(uploaded)))
+}
+
+/// Stores the body for a message in a conversation.
+pub(super) async fn store_upload(
+    state: &AppState,
+    conversation: ConversationId,
+    query: UploadQuery,
+    request: Request,
+) -> Result<Uploaded, Problem> {
     let filename = Filename::from_untrusted(&query.filename);
     let limit = state.settings.file_bytes;
     let content_length =
@@ -76,7 +86,25 @@ pub(crate) async fn upload(
     let preview =
         (inline != Inline::None).then(|| format!("{}/uploads/{handle}", view::conversation_path(&conversation)));
     let filename = upload.filename.to_string();
-    Ok((StatusCode::CREATED, Json(Uploaded { upload: handle, filename, bytes, mime, inline, preview })))
+    Ok(Uploaded { upload: handle, filename, bytes, mime, inline, preview })
+}
+
+/// Returns what was uploaded for a message in a conversation, unless it is too old.
+pub(super) fn verify_upload(
+    state: &AppState,
+    conversation: &ConversationId,
+    handle: &str,
+) -> Result<UploadHandle, Problem> {
+    let upload: Option<UploadHandle> = state.channel.key().verify(Purpose::Upload, handle);
+    let Some(upload) = upload.filter(|upload| upload.conversation == *conversation) else {
+        let detail = "The message names an upload that doesn't belong to this conversation.";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
+    };
+    if state.clock.now().saturating_duration_since(upload.at) > UPLOAD_TTL {
+        let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
+        return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
+    }
+    Ok(upload)
 }
 
 /// Shows an upload before it is sent.

@@ -447,6 +447,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);
     let ports = WebPorts {
         inbound: Arc::new(Closed),
+        notifications: Arc::new(satchel_ports::MockNotifications::new()),
         conversations: Arc::clone(&ledger) as _,
         storage: Arc::clone(&ledger) as _,
         archive: ledger,

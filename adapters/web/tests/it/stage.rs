@@ -16,9 +16,9 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
 };
 use satchel_domain::{
-    AttachmentId, AttachmentSource, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename, HistoryMessage,
-    InboundMessage, MessageRef, NewAttachment, OutgoingResponse, Part, PartContent, PartState, StoredBlob, TurnId,
-    UndecodableUpdate,
+    AttachmentId, AttachmentSource, ChannelCapabilities, ChannelName, ConversationId, Ending, FileReference, Filename,
+    HistoryMessage, InboundMessage, MessageRef, NewAttachment, OutgoingResponse, Part, PartContent, PartState, Sender,
+    StoredBlob, SystemTask, TurnId, UndecodableUpdate,
     capabilities::{
         CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
     },
@@ -29,8 +29,8 @@ use satchel_files::DirectoryBlobs;
 use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, BlobHint, Blobs, BusEvent, Channel, Clock, EventBus, FetchedFile, Inbound, InboundError, Inbox, Lease,
-    Leases, Outbox, Turns,
+    Archive, BlobHint, Blobs, BusEvent, Channel, Clock, Conversations, EventBus, FetchedFile, Inbound, InboundError,
+    Inbox, Lease, Leases, Notification, NotificationError, Notifications, Outbox, Turns,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
 };
 use satchel_web::{Administration, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings};
@@ -89,6 +89,30 @@ impl Inbound for Door {
 
     async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         panic!("what was not taken is offered again: {channel}, {bookmark}");
+    }
+}
+
+/// Takes notifications in as the product does, but for what the service behind the port checks.
+#[async_trait]
+impl Notifications for Door {
+    async fn send(&self, notification: Notification) -> Result<TurnId, NotificationError> {
+        let Notification { conversation, key, text, files } = notification;
+        if self.ledger.find_conversation(&conversation).await?.is_none() {
+            return Err(NotificationError::UnknownConversation(conversation));
+        }
+        match key.as_deref() {
+            Some("reused") => return Err(NotificationError::KeyReused("reused".into())),
+            Some("") => return Err(NotificationError::Invalid("a key has letters".into())),
+            _ => {}
+        }
+        let sender = Sender::new("notification", "Notification");
+        let files = files.iter().map(|file| FileReference::stored(&file.blob, file.filename.clone())).collect();
+        let message = InboundMessage {
+            files,
+            system_task: Some(SystemTask::DeliverNotification { text }),
+            ..InboundMessage::new(conversation, key.unwrap_or_default(), sender)
+        };
+        Ok(self.accept(message).await?.expect("everybody may send"))
     }
 }
 
@@ -187,6 +211,7 @@ impl Stage {
         let links = WebLinks::new(&settings, &channel, Arc::clone(&clock)).unwrap();
         let ports = WebPorts {
             inbound: Arc::clone(&door) as _,
+            notifications: Arc::clone(&door) as _,
             conversations: Arc::clone(&ledger) as _,
             storage: Arc::clone(&ledger) as _,
             archive: Arc::clone(&ledger) as _,
@@ -273,14 +298,18 @@ impl Stage {
 
     /// Works on the oldest turn: fetches its files and answers; nothing is delivered yet.
     pub(crate) async fn answer(&self, text: &str, files: Vec<NewAttachment>) -> (Lease, Vec<Part>) {
-        let lease =
-            self.ledger.claim_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done").lease;
+        let channels = [self.channel.name(), self.channel.for_programs().name()];
+        let lease = self.ledger.claim_lane(&channels).await.unwrap().expect("something is to be done").lease;
         let turn = self.ledger.next_turn(&lease).await.unwrap().expect("a turn waits");
         for message in &turn.messages {
             for (index, file) in (0..).zip(&message.files) {
                 let InboundFileState::Waiting(reference) = file else { continue };
-                let FetchedFile::Stored(blob) = self.channel.fetch(reference).await.unwrap() else {
-                    panic!("uploads lie in the store already");
+                let blob = match reference.stored_blob() {
+                    Some(blob) => blob,
+                    None => match self.channel.fetch(reference).await.unwrap() {
+                        FetchedFile::Stored(blob) => blob,
+                        FetchedFile::Bytes { .. } => panic!("uploads lie in the store already"),
+                    },
                 };
                 let file = self.new_file(reference.filename.as_str(), blob, AttachmentSource::User);
                 self.ledger.store_file(&lease, message.id, index, &file).await.unwrap();
@@ -320,7 +349,8 @@ impl Stage {
             changes: Vec::new(),
         };
         self.ledger.complete_turn(lease, &completed).await.unwrap();
-        let event = BusEvent::TurnCompleted { conversation: conversation(), turn, ending: "done".into(), response };
+        let conversation = lease.conversation.clone();
+        let event = BusEvent::TurnCompleted { conversation, turn, ending: "done".into(), response };
         self.publish(event).await;
     }
 

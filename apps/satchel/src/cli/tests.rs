@@ -50,6 +50,11 @@ fn valid_command_lines_parse() {
         "web link",
         "task run NAME --input k=v --input l=m=n --attach a.jpg --json --conversation holiday",
         "task list --json",
+        "send telegram:-100123 hello --attach a.pdf --attach - --key k --json",
+        "send main -",
+        "completions zsh",
+        "man share/man/man1",
+        "send web:family --attach a.pdf",
         "migrate --to 3 -x",
         "chat --once --attach -",
         "attachments resolve a.yaml",
@@ -60,12 +65,68 @@ fn valid_command_lines_parse() {
     }
 }
 
+/// The words of every command, hidden ones included.
+fn command_lines(command: &clap::Command, path: &[String]) -> Vec<Vec<String>> {
+    let below = command.get_subcommands().flat_map(|subcommand| {
+        let path: Vec<String> = path.iter().cloned().chain([subcommand.get_name().to_owned()]).collect();
+        command_lines(subcommand, &path)
+    });
+    std::iter::once(path.to_vec()).chain(below).collect()
+}
+
 #[test]
 fn every_command_answers_help() {
-    for line in ["task --help", "migrate --help", "attachments resolve --help", "chat -h"] {
-        let words = std::iter::once("satchel").chain(line.split_whitespace());
-        let error = Cli::try_parse_from(words).expect_err(line);
-        assert_eq!((error.kind(), error.exit_code()), (clap::error::ErrorKind::DisplayHelp, 0), "{line}");
+    let lines = command_lines(&Cli::command(), &["satchel".to_owned()]);
+    assert!(lines.len() > 30 && lines.contains(&vec!["satchel".to_owned(), "migrate".to_owned()]), "{lines:?}");
+    for line in lines {
+        for option in ["--help", "-h"] {
+            let words = line.iter().map(String::as_str).chain([option]);
+            let error = Cli::try_parse_from(words).expect_err("help is no command");
+            assert_eq!((error.kind(), error.exit_code()), (clap::error::ErrorKind::DisplayHelp, 0), "{line:?}");
+            assert!(error.to_string().contains("Usage: satchel"), "{line:?}: {error}");
+        }
+    }
+}
+
+/// The words of every command that takes a conversation, with a value for whatever else it needs.
+fn lines_with_conversation(command: &clap::Command, path: &[String], lines: &mut Vec<Vec<String>>) {
+    if command.get_arguments().any(|argument| argument.get_id() == "conversation") {
+        let mut line = path.to_vec();
+        for argument in command.get_arguments() {
+            match argument.get_long() {
+                _ if argument.get_id() == "help" => {}
+                Some(long) if argument.get_id() == "conversation" || argument.is_required_set() => {
+                    line.extend([format!("--{long}"), "17".to_owned()]);
+                    if argument.get_id() == "conversation" {
+                        *line.last_mut().expect("it was just added") = "CONVERSATION".to_owned();
+                    }
+                }
+                Some(_) => {}
+                None if argument.get_id() == "conversation" => line.push("CONVERSATION".to_owned()),
+                None => line.push("17".to_owned()),
+            }
+        }
+        lines.push(line);
+    }
+    for subcommand in command.get_subcommands() {
+        let path: Vec<String> = path.iter().cloned().chain([subcommand.get_name().to_owned()]).collect();
+        lines_with_conversation(subcommand, &path, lines);
+    }
+}
+
+#[test]
+fn short_and_full_name_mean_same_conversation_everywhere() {
+    let mut lines = Vec::new();
+    lines_with_conversation(&Cli::command(), &["satchel".to_owned()], &mut lines);
+    assert!(lines.len() >= 9, "{lines:?}");
+    for line in lines {
+        let parse = |name: &str| {
+            let words = line.iter().map(|word| if word == "CONVERSATION" { name } else { word.as_str() });
+            Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+        };
+        let parsed = format!("{:?}", parse("main"));
+        assert_eq!(parsed, format!("{:?}", parse("console:main")), "{line:?}");
+        assert!(parsed.contains("\"main\""), "{parsed}");
     }
 }
 
@@ -83,6 +144,10 @@ fn what_makes_no_sense_is_refused() {
         "chat --json",
         "chat --attach a.jpg",
         "chat --conversation a:b",
+        "chat --conversation a+b",
+        "send telegram:1",
+        "send telegram: hello",
+        "outbox list --conversation Telegram:1",
         "plan a.json",
         "plan a.json --channel fax",
         "attachments show seventeen",

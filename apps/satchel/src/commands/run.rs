@@ -18,7 +18,7 @@ use anyhow::Context;
 use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, ChannelName, agent::DEFAULT_AGENT};
 use satchel_intake::{
-    ConversationService, StorageService,
+    ConversationService, NotificationService, StorageService,
     commands::{CommandFeatures, command_menu},
 };
 use satchel_local::LocalBus;
@@ -26,7 +26,7 @@ use satchel_metrics::{
     MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
     server::{self as metrics_server, RenderText},
 };
-use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Notifications};
 use satchel_routing::tables;
 use satchel_runtime::{
     retention::RetentionTask,
@@ -59,7 +59,7 @@ use crate::{
 };
 
 /// The channels that this process may host.
-const CHANNELS: [&str; 3] = ["discord", "telegram", "web"];
+const CHANNELS: [&str; 4] = ["api", "discord", "telegram", "web"];
 
 /// The warning for `web.token: off`.
 pub(crate) const OPEN_TO_ALL: &str =
@@ -210,7 +210,9 @@ async fn start_services(
         discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
     ];
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
-    let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
+    let hosted = page.iter().flat_map(|(_, channel)| {
+        [Arc::clone(channel) as Arc<dyn Channel>, Arc::new(channel.for_programs()) as Arc<dyn Channel>]
+    });
     let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
     let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
     let ports = Ports {
@@ -234,6 +236,7 @@ async fn start_services(
     };
     let hosted_channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
     let model_names = ports.models.keys().cloned().collect();
+    let max_files = config.attachments.max_inbound_files_per_turn.as_usize();
     let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
@@ -273,7 +276,7 @@ async fn start_services(
         });
     }
     let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
-    let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger.inbox), stop.clone());
+    let scheduled = scheduler.run(internal_inbound.clone(), Arc::clone(&stores.ledger.inbox), stop.clone());
     tasks.spawn(async move {
         scheduled.await;
         Ok(())
@@ -291,7 +294,15 @@ async fn start_services(
         };
         let is_owned = page_commands::is_owners_page(config, &channel.name());
         let administration = is_owned.then(|| Arc::new(system) as Arc<dyn Administration>);
-        let ports = WebPorts { administration, ..web_ports(stores, inbound, bus, links) };
+        let notifications = NotificationService {
+            inbound: internal_inbound,
+            conversations: Arc::clone(&stores.ledger.conversations),
+            archive: Arc::clone(&stores.ledger.archive),
+            ids: Arc::clone(&stores.ids),
+            max_files,
+        };
+        let ports = web_ports(stores, inbound, Arc::new(notifications), bus, links);
+        let ports = WebPorts { administration, ..ports };
         let server = WebServer::bind(settings, channel, ports).await;
         let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
@@ -310,6 +321,7 @@ async fn start_services(
 fn web_ports(
     stores: &Stores,
     inbound: Arc<dyn Inbound>,
+    notifications: Arc<dyn Notifications>,
     bus: Arc<dyn EventBus>,
     links: Option<Arc<dyn FileLinks>>,
 ) -> WebPorts {
@@ -325,6 +337,7 @@ fn web_ports(
     let storage = StorageService { storage: Arc::clone(&stores.ledger.storage), blobs: Arc::clone(&stores.blobs) };
     WebPorts {
         inbound,
+        notifications,
         conversations: Arc::new(conversations),
         storage: Arc::new(storage),
         archive: Arc::clone(&stores.ledger.archive),

@@ -70,6 +70,14 @@ fn read_with_notice<T>(read: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Reads standard input as the whole text of a message.
+///
+/// # Errors
+/// When it can't be read, is too long or is no text.
+pub fn read_whole_text() -> anyhow::Result<String> {
+    Ok(read_text(std::io::stdin().lock())?.trim_end().to_owned())
+}
+
 fn read_text(input: impl Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     input.take(MAX_PIPED_TEXT_BYTES + 1).read_to_end(&mut bytes).context("failed to read standard input")?;

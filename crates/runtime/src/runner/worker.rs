@@ -14,20 +14,23 @@ use satchel_agent::{
     run::{self, MAX_CRASHES, wait_for_stop},
 };
 use satchel_calendar::Zone;
-use satchel_domain::{Ending, InboundMessage, Sha256, SystemTask, TaskDirectory, TaskRequest, agent::AgentChat};
+use satchel_domain::{
+    Ending, InboundMessage, Sha256, SystemTask, TaskDirectory, TaskRequest, agent::AgentChat, inbound::ClientContext,
+};
 use satchel_intake::{
     commands::{
         self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, ReminderClock,
         StorageServices, TaskStarter, VoiceStatus,
     },
     forget::remove_unreferenced,
+    notifications,
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
     reminders, system_tasks,
 };
 use satchel_ports::{
     LedgerError,
-    ledger::{AttachmentQuery, ClaimedLane, HistoryChange, QueuedTurn, ReleaseMode},
+    ledger::{AttachmentQuery, ClaimedLane, ConversationSettings, HistoryChange, QueuedTurn, ReleaseMode},
 };
 use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
 use tokio::{
@@ -278,7 +281,7 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     turn.settings.voice_replies &= speaking.available;
     let start = start_turn(context, &turn, speaking).await?;
     let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
-    if matches!(start, TurnStart::Answered(_)) && !has_files {
+    if matches!(start, TurnStart::Answered(_) | TurnStart::Notification(_)) && !has_files {
         return run_started(context, lane, turn, start).await;
     }
     let fetching = PrepareContext {
@@ -295,6 +298,14 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
         return run_started(context, lane, turn, start).await;
+    }
+    if matches!(start, TurnStart::Notification(_)) {
+        // Its files are here already, so there is no wait that somebody could stop.
+        let prepared = lane.stop.run_until_cancelled(prepare_turn(fetching, turn)).await;
+        return match prepared {
+            Some(turn) => run_started(context, lane, turn?, start).await,
+            None => Ok(()),
+        };
     }
     // Nothing waits for a person's word while files come in.
     let unanswered = watch::Sender::default();
@@ -332,14 +343,29 @@ async fn run_started(
     start: TurnStart,
 ) -> Result<(), LedgerError> {
     let services = &context.services;
+    let turn = with_client_context(turn);
     match start {
         TurnStart::Answered(reply) if reply.history == HistoryChange::Forget => {
             forget_conversation(context, lane, &turn, reply).await
         }
         TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,
+        TurnStart::Notification(text) => {
+            let reply = notifications::delivery_reply(&turn, &text, services.links.as_deref());
+            complete_command(services, lane, &turn, reply).await
+        }
         TurnStart::Task(request) => run::run_turn(services, lane, turn, Some(&request)).await,
         TurnStart::Conversation => run::run_turn(services, lane, turn, None).await,
     }
+}
+
+/// Puts what the client tells about the conversation in the place of what is recorded of it.
+fn with_client_context(mut turn: QueuedTurn) -> QueuedTurn {
+    let context = turn.messages.iter().find_map(|queued| queued.message.context.as_deref());
+    if let Some(ClientContext { instructions, model, history }) = context.cloned() {
+        turn.settings = ConversationSettings { persona: instructions, model, ..turn.settings };
+        turn.history = history.into();
+    }
+    turn
 }
 
 /// Completes a turn whose command forgets the conversation, and removes the bytes of its files.
@@ -385,6 +411,8 @@ async fn complete_command(
 enum TurnStart {
     /// Satchel itself has replied to it.
     Answered(CommandReply),
+    /// Another program sent this text.
+    Notification(String),
     Task(TaskRequest),
     /// The model replies.
     Conversation,
@@ -397,6 +425,9 @@ async fn start_turn(
     speaking: VoiceStatus,
 ) -> Result<TurnStart, LedgerError> {
     let system_task = system_tasks::system_task(turn);
+    if let Some(text) = notifications::notification_text(turn) {
+        return Ok(TurnStart::Notification(text.to_owned()));
+    }
     if let Some(reply) = reminders::delivery_reply(turn, &*context.ledger.archive).await? {
         return Ok(TurnStart::Answered(reply));
     }

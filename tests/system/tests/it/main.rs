@@ -23,6 +23,7 @@ mod guide;
 mod kill_matrix;
 mod model_requests;
 mod model_wires;
+mod notifications;
 mod owner_commands;
 mod pairing;
 mod product;

@@ -10,6 +10,7 @@ mod links;
 mod login;
 mod model_choice;
 mod open_option;
+mod openai_client;
 mod pending_worker;
 mod retries;
 mod run;

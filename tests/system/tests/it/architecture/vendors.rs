@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 74] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 77] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -33,6 +33,8 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 74] = [
     ("cap-std", &["satchel-files", "satchel-sandbox"]),
     ("chardetng", &["satchel-decoder"]),
     ("clap", &["satchel", "xtask"]),
+    ("clap_complete", &["satchel"]),
+    ("clap_mangen", &["satchel"]),
     ("croner", &["satchel-calendar"]),
     ("encoding_rs", &["satchel-decoder"]),
     ("genai", &["satchel-models"]),
@@ -64,6 +66,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 74] = [
     ("opentelemetry_sdk", &["satchel"]),
     ("opus-pure", &["satchel-decoder", "satchel-speech"]),
     ("prometheus-client", &["satchel-metrics"]),
+    ("pulldown-latex", &["satchel-web"]),
     ("quick-xml", &["satchel-decoder"]),
     ("regex", &["satchel-tools"]),
     ("regex-syntax", &["satchel-tools"]),

@@ -155,6 +155,16 @@ impl<C: TestChat> DayHarness<C> {
         self.chat.wait_until_connected().await;
     }
 
+    /// The command line on the same data, with these arguments.
+    pub(crate) fn command_line(&self, arguments: &[&str]) -> std::process::Command {
+        self.home.satchel_command(arguments)
+    }
+
+    /// Writes a file where the command line finds it by its name.
+    pub(crate) fn write_local_file(&self, name: &str, content: &[u8]) {
+        self.home.write_file(name, content);
+    }
+
     pub(crate) async fn kill(&mut self) {
         let mut satchel = self.satchel.take().expect("it runs");
         satchel.kill().await.expect("a process can be killed");

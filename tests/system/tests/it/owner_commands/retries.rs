@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::server_process::ServerProcess;
 
 /// A home whose model is the fake.
-async fn home_with_model() -> (FakeModelServer, TestHome) {
+pub(super) async fn home_with_model() -> (FakeModelServer, TestHome) {
     let fake = FakeModelServer::start().await.expect("a loopback port");
     let wire = ModelWire::OpenAiChat;
     let home = TestHome::new();
