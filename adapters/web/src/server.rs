@@ -71,7 +71,8 @@ impl WebServer {
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
-        let WebPorts { inbound, notifications, conversations, storage, archive, clock, blobs, bus, administration } = ports;
+        let WebPorts { inbound, notifications, conversations, storage, archive, clock, blobs, bus, administration } =
+            ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {

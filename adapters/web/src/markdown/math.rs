@@ -103,7 +103,7 @@ pub(super) fn take_formulas(text: &str, options: Options) -> (Cow<'_, str>, Form
 
 /// How much of a text is passed over at a delimiter that opens no formula; a backslash takes the next character with it.
 fn opening_length(text: &str) -> usize {
-    let escaped = if text.starts_with('\\') { text[1..].chars().next().map_or(0, char::len_utf8) } else { 0 };
+    let escaped = text.strip_prefix('\\').and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
     let is_display = text.starts_with("$$");
     if is_display { 2 } else { 1 + escaped }
 }

@@ -147,7 +147,7 @@ impl TerminalSession {
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),
         };
-        let Satchel { inbound, internal_inbound, runner } = build(ports, satchel_options)?;
+        let Satchel { inbound, internal_inbound, runner, .. } = build(ports, satchel_options)?;
         let client = ConsoleClient {
             inbound,
             archive: Arc::clone(&stores.ledger.archive),

@@ -62,6 +62,7 @@ fn service(exists: bool, first: Option<&Notification>) -> NotificationService {
         conversation: conversation(),
         name: None,
         title: String::new(),
+        model: None,
         pinned: false,
         archived: false,
         last_turn: TURN,
