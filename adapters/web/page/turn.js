@@ -156,7 +156,8 @@ export function createTurnView(actions) {
         short ? element("span", { class: "undelivered" }, icon(short[0]), short[1]) : null,
         // What is delivered as it should be needs no words, and an answer that ended early has no success to report.
         unusual && visible.length > 0 && !unsettled && !ending ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
-        retryButton(ending !== null, () => actions.retryAsItWas(turn.id)),
+        // What nobody wrote has nothing to be answered once more.
+        turn.messages.length > 0 ? retryButton(ending !== null, () => actions.retryAsItWas(turn.id)) : null,
         text ? iconButton("Copy the answer as Markdown", "copy", (event) => copyAnswer(event.currentTarget, text)) : null,
       ].filter(Boolean),
     );

@@ -28,7 +28,8 @@ export function row({ title, lines = [], labels = [], buttons = [] }) {
 // `kind`: good, warn, bad, or none for one that only tells.
 export const label = (words, kind = "plain") => element("span", { class: `label label-${kind}` }, words);
 
-export const channelTitle = (name) => (name === "web" ? "Web page" : name[0].toUpperCase() + name.slice(1));
+const CHANNEL_TITLES = { api: "API for programs", web: "Web page" };
+export const channelTitle = (name) => CHANNEL_TITLES[name] ?? name[0].toUpperCase() + name.slice(1);
 
 export const emptyLine = (words) => element("p", { class: "empty-line" }, words);
 

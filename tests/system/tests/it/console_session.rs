@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_system::real_binary::{ProcessOutput, TestHome, type_lines, wait_for_exit};
+use satchel_system::real_binary::{ProcessOutput, TestHome, type_lines, wait_for_exit, workspace_root};
 use serde_json::Value;
 
 /// Starts `satchel chat` on pipes.
@@ -52,6 +52,42 @@ fn list_outbox(home: &TestHome) -> Vec<Value> {
 
 fn part_states(home: &TestHome) -> Vec<String> {
     list_outbox(home).iter().map(|part| part["state"]["state"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// What the README shows of the second day, without lines that depend on the time and the directory.
+#[test]
+fn second_day_of_the_readme_is_what_a_terminal_shows() {
+    let readme = std::fs::read_to_string(workspace_root().join("README.md")).expect("there is a README");
+    let day = readme.split_once("## The second day").expect("it has a second day").1;
+    let transcript = day.split("```").nth(1).expect("it is shown").split_once('\n').expect("it has lines").1;
+    let home = TestHome::new();
+    let mut command = home.satchel_command(&["chat"]);
+    let screen = home.root().join("screen");
+    command.stdin(Stdio::piped()).stdout(std::fs::File::create(&screen).expect("a file")).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary can be started");
+    let mut shown = 0;
+    for exchange in transcript.split("you › ").skip(1) {
+        let (typed, reply) = exchange.split_once('\n').expect("there is a reply");
+        let before = std::fs::metadata(&screen).map_or(0, |screen| screen.len() as usize);
+        type_lines(&mut child, &[typed]);
+        // Through a pipe there are no lines about who speaks and which tool runs.
+        let is_other = |line: &&str| {
+            let depends = line.contains("2026-") || line.contains("/tmp/") || line.starts_with("Reminder: ");
+            line.is_empty() || depends || line.starts_with('·') || line.starts_with("satchel ›")
+        };
+        for line in reply.lines().map(str::trim).filter(|line| !is_other(line)) {
+            // A terminal shows Markdown without its marks.
+            let unmarked = |text: &str| text.replace(['`', '*'], "");
+            wait_until(line, || {
+                let text = std::fs::read_to_string(&screen).unwrap_or_default();
+                unmarked(text.get(before..).unwrap_or_default()).contains(&unmarked(line))
+            });
+            shown += 1;
+        }
+        wait_until("the reply is delivered", || part_states(&home).iter().all(|state| state == "sent"));
+    }
+    assert!(shown > 6, "{shown} lines are compared");
+    assert_eq!(wait_for_exit(child).exit_code(), Some(0));
 }
 
 #[test]
