@@ -75,6 +75,9 @@ pub(super) fn take_formulas(text: &str, options: Options) -> (Cow<'_, str>, Form
         return (Cow::Borrowed(text), Formulas(Vec::new()));
     }
     let words = TextRanges::parse(text, options);
+    if words.have_placeholders {
+        return (Cow::Borrowed(text), Formulas(Vec::new()));
+    }
     let mut formulas = Vec::new();
     let mut rest = String::with_capacity(text.len());
     let (mut copied, mut at) = (0, 0);
@@ -157,13 +160,27 @@ fn is_between_dollars(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// Where in a Markdown text words stand that are neither code nor HTML nor an address, and in which block.
-struct TextRanges(Vec<(Range<usize>, usize)>);
+struct TextRanges {
+    ranges: Vec<(Range<usize>, usize)>,
+    /// Whether a character reference, such as `&#xF0000;`, writes a character that stands for a formula.
+    have_placeholders: bool,
+}
 
 impl TextRanges {
     fn parse(text: &str, options: Options) -> Self {
         let mut ranges = Vec::new();
-        let (mut is_code, mut block) = (false, 0);
+        let (mut is_code, mut block, mut have_placeholders) = (false, 0, false);
+        let has_placeholder = |text: &str| text.contains(|c| c >= FIRST_PLACEHOLDER);
         for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+            have_placeholders |= match &event {
+                Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                    has_placeholder(text)
+                }
+                Event::Start(Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. }) => {
+                    has_placeholder(dest_url) || has_placeholder(title)
+                }
+                _ => false,
+            };
             match event {
                 Event::Start(Tag::CodeBlock(_)) => is_code = true,
                 Event::End(TagEnd::CodeBlock) => is_code = false,
@@ -179,12 +196,12 @@ impl TextRanges {
                 _ => {}
             }
         }
-        Self(ranges)
+        Self { ranges, have_placeholders }
     }
 
     fn block_at(&self, at: usize) -> Option<usize> {
-        let next = self.0.partition_point(|(range, _)| range.end <= at);
-        self.0.get(next).filter(|(range, _)| range.contains(&at)).map(|(_, block)| *block)
+        let next = self.ranges.partition_point(|(range, _)| range.end <= at);
+        self.ranges.get(next).filter(|(range, _)| range.contains(&at)).map(|(_, block)| *block)
     }
 
     /// Whether the delimiters at two places can belong together. In a formula on lines of its own, a line may look like

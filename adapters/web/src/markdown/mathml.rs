@@ -1,5 +1,7 @@
 //! Renders TeX formulas as MathML. Whatever the library writes, only the elements and attributes below are passed on.
 
+use std::panic::{self, AssertUnwindSafe};
+
 use pulldown_latex::{
     Parser, Storage,
     config::{DisplayMode, RenderConfig},
@@ -14,8 +16,10 @@ const MAX_GROWTH_FACTOR: usize = 32;
 /// The maximum nesting of groups: the library's functions call themselves for each.
 const MAX_DEPTH: usize = 24;
 
-/// Commands that define others, and could so grow a short formula without limit.
-const DEFINITIONS: [&str; 8] = ["def", "gdef", "edef", "xdef", "let", "futurelet", "newcommand", "renewcommand"];
+/// Commands that define others, and could so grow a short formula without limit; and `char`, whose number the library reads
+/// without a check.
+const REFUSED_COMMANDS: [&str; 10] =
+    ["def", "gdef", "edef", "xdef", "let", "futurelet", "newcommand", "renewcommand", "providecommand", "char"];
 
 const ELEMENTS: [&str; 27] = [
     "math",
@@ -77,11 +81,18 @@ const ATTRIBUTES: [&str; 25] = [
 
 /// Renders a formula; `None` for one that isn't understood or would grow too long.
 pub(super) fn to_mathml(formula: Formula<'_>) -> Option<String> {
-    if defines_commands(formula.tex) || depth(formula.tex) > MAX_DEPTH {
+    if has_refused_commands(formula.tex) || depth(formula.tex) > MAX_DEPTH {
         return None;
     }
+    // A formula that makes the library panic costs its form, never the reply.
+    panic::catch_unwind(AssertUnwindSafe(|| render(formula))).unwrap_or_default()
+}
+
+fn render(formula: Formula<'_>) -> Option<String> {
+    // Behind a wider space than this the library would cut in the midst of a character.
+    let tex = formula.tex.replace(|c: char| c.is_whitespace() && !c.is_ascii(), " ");
     let storage = Storage::new();
-    let events: Vec<_> = Parser::new(formula.tex, &storage).collect::<Result<_, _>>().ok()?;
+    let events: Vec<_> = Parser::new(&tex, &storage).collect::<Result<_, _>>().ok()?;
     let display_mode = if formula.is_display { DisplayMode::Block } else { DisplayMode::Inline };
     let mut mathml = String::new();
     let events = events.into_iter().map(Ok::<_, std::convert::Infallible>);
@@ -90,10 +101,10 @@ pub(super) fn to_mathml(formula: Formula<'_>) -> Option<String> {
     if is_short { allowed_elements(&mathml) } else { None }
 }
 
-fn defines_commands(tex: &str) -> bool {
+fn has_refused_commands(tex: &str) -> bool {
     tex.split('\\').skip(1).any(|command| {
         let end = command.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(command.len());
-        DEFINITIONS.contains(&&command[..end]) || command[..end] == *"providecommand"
+        REFUSED_COMMANDS.contains(&&command[..end])
     })
 }
 
@@ -128,6 +139,11 @@ fn allowed_elements(mathml: &str) -> Option<String> {
         rest = &rest[at..];
         let is_tag = rest.starts_with('<') && rest[1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
         if !is_tag {
+            if let Some(after) = rest.strip_prefix("&nbsp;") {
+                html.push('\u{a0}');
+                rest = after;
+                continue;
+            }
             // The library writes a sign for "less than" as it is.
             let is_entity = ["&lt;", "&gt;", "&amp;", "&quot;", "&#39;"].iter().any(|entity| rest.starts_with(entity));
             html.push_str(match (is_entity, rest.starts_with('<')) {

@@ -182,6 +182,10 @@ fn formulas_become_mathml() {
         ("**$a^2$**", &format!("<p><strong>{inline}</strong></p>")),
         ("$$x$$", "<p><math display=\"block\"><mi>x</mi></math></p>"),
         ("\\[\nx\n- y\n\\]", "<p><math display=\"block\"><mi>x</mi><mo>−</mo><mi>y</mi></math></p>"),
+        (
+            "$x \\text{ if } y$",
+            "<p><math display=\"inline\"><mi>x</mi><mtext>\u{a0}if\u{a0}</mtext><mi>y</mi></math></p>",
+        ),
         // What isn't understood is shown as it was written.
         ("$\\unknown{<b>}$", "<p><code>$\\unknown{&lt;b&gt;}$</code></p>"),
     ]);
@@ -222,6 +226,12 @@ fn hostile_formulas_stay_small_and_harmless() {
         "\\def\\a{xx}\\def\\b{\\a\\a}\\b",
         "a < b \\& c",
         "\\mathrm{&lt;}",
+        // What makes the library panic.
+        "\\char é",
+        "\\char 99999999999999999999",
+        "a\\hspace{1em\u{a0}}b",
+        "a\\kern 1em\u{3000}b",
+        "\\begin{alignat}{é}x\\end{alignat}",
     ] {
         let html = to_html(&format!("${tex}$"));
         for tag in ["<script", "<img", "href", "style"] {
@@ -233,6 +243,9 @@ fn hostile_formulas_stay_small_and_harmless() {
         let tex = hostile.repeat(3_900 / hostile.len());
         assert!(to_html(&format!("$${tex}$$")).contains("<code>"), "{hostile}");
     }
+    // Nor does a reference to the character that stands for a formula bring it once more.
+    assert_eq!(to_html("$a$ &#xF0000;"), "<p>$a$ \u{F0000}</p>");
+    assert!(!to_html("$a$ [x](https://a.example/&#xF0000;)").contains("<math"));
     let many = "\\(\\[$$$a$ ".repeat(20_000);
     assert!(to_html(&many).len() < 32 * many.len());
 }

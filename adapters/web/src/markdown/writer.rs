@@ -1,5 +1,7 @@
 //! Writes the events of a Markdown parser as HTML, one item for each top-level block.
 
+use std::collections::HashMap;
+
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
 use super::{
@@ -36,8 +38,8 @@ pub(super) struct MarkdownHtmlWriter<'t> {
 /// The footnotes of a text, which stand at its end.
 #[derive(Debug, Default)]
 struct Footnotes {
-    /// In the order in which they are mentioned first: that of their numbers.
-    labels: Vec<String>,
+    /// By label: in the order in which they are mentioned first.
+    numbers: HashMap<String, usize>,
     notes: Vec<(usize, String)>,
     /// What was being written where a note is defined, with the number of the note.
     suspended: Vec<(usize, String)>,
@@ -45,11 +47,8 @@ struct Footnotes {
 
 impl Footnotes {
     fn number(&mut self, label: &str) -> usize {
-        let index = self.labels.iter().position(|known| known == label).unwrap_or_else(|| {
-            self.labels.push(label.to_owned());
-            self.labels.len() - 1
-        });
-        index + 1
+        let next = self.numbers.len() + 1;
+        *self.numbers.entry(label.to_owned()).or_insert(next)
     }
 }
 
@@ -119,6 +118,9 @@ impl<'t> MarkdownHtmlWriter<'t> {
             return;
         }
         for piece in self.formulas.split(text) {
+            if self.html.len() > self.remaining_bytes {
+                return;
+            }
             match piece {
                 Piece::Text(words) if self.link_depth > 0 => escape(words, &mut self.html),
                 Piece::Text(words) => links::push_linked_text(words, &mut self.html),

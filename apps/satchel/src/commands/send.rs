@@ -28,7 +28,7 @@ const STDIN_NAME: &str = "stdin";
 pub struct SendRequest<'a> {
     pub options: &'a SendOptions,
     pub text: String,
-    /// Whether a process works with the data now.
+    /// Whether a process has the data open now.
     pub is_served: bool,
     pub cwd: &'a Path,
 }
@@ -38,7 +38,7 @@ pub struct SendRequest<'a> {
 struct SentJson<'a> {
     turn: TurnId,
     conversation: &'a ConversationId,
-    /// Whether a process that can deliver it is running.
+    /// Whether a process has the data open. It may host other channels than the conversation's.
     running: bool,
 }
 
