@@ -8,11 +8,13 @@ use satchel_agent::{
 use satchel_attachments::{content::ContentServices, order::Playbooks, resolve::ResolutionPolicy};
 use satchel_domain::{ChannelName, ConversationId, agent::InvalidAgentError, delivery::DeliveryRules};
 use satchel_intake::{
-    access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits, steering::plan_steering,
+    access::AccessPolicy,
+    commands::{CommandFeatures, ScheduleDirectory},
+    prepare::InboundLimits,
+    steering::plan_steering,
 };
 use satchel_ports::{Channel, ledger::Quotas};
 use satchel_runtime::WorkerContext;
-use satchel_runtime::schedules::Schedule;
 pub use satchel_runtime::{Runner, Satchel};
 use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
@@ -57,7 +59,7 @@ pub struct SatchelOptions {
     /// Whether people can make reminders: the program delivers them.
     pub reminders: bool,
     /// The schedules of the configuration, which `/schedules` lists.
-    pub schedules: Vec<Schedule>,
+    pub schedules: Option<Arc<dyn ScheduleDirectory>>,
     /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
 }

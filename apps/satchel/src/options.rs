@@ -1,5 +1,7 @@
 //! Converts the configuration into the options of the core.
 
+use std::sync::Arc;
+
 use satchel_agent::{AgentSettings, prompt::add_instructions};
 use satchel_attachments::{AgentConfig, SourcePosition};
 use satchel_intake::prepare::InboundLimits;
@@ -59,7 +61,7 @@ impl SatchelOptions {
             access: config.access(),
             playbooks: playbook_options(config),
             reminders: false,
-            schedules: config.schedules.clone(),
+            schedules: Some(Arc::new(config.schedules.clone())),
             quotas: Some(config.attachments.quotas()),
         }
     }

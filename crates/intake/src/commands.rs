@@ -30,7 +30,7 @@ pub use self::forget_all::ForgetAll;
 pub use self::help::{AGENT_COMMAND, CommandFeatures, MODEL_COMMAND, command_menu, explanation_text, owner_menu};
 pub use self::models::ModelOffers;
 pub use self::persona::PersonaCommand;
-pub use self::reminders::{ConfiguredSchedule, ReminderClock, SchedulesCommand};
+pub use self::reminders::{ConfiguredSchedule, ReminderClock, ScheduleDirectory, SchedulesCommand};
 pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{

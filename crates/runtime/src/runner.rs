@@ -12,7 +12,7 @@ use futures::{
 };
 use satchel_agent::AgentServices;
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
-use satchel_intake::{access::AccessPolicy, prepare::InboundLimits};
+use satchel_intake::{access::AccessPolicy, commands::ScheduleDirectory, prepare::InboundLimits};
 use satchel_ports::{
     Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace,
     ledger::{ClaimedLane, Quotas},
@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 
 use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
 pub use self::turn_slots::TurnSlots;
-use crate::schedules::Schedule;
 
 /// How many lanes this process works at once; further ones wait in the ledger.
 pub(crate) const DEFAULT_MAX_LANES: usize = 256;
@@ -55,7 +54,7 @@ pub struct WorkerContext {
     /// Whether reminders can be made: a process delivers them.
     pub reminders: bool,
     /// The schedules of the configuration, which owners see.
-    pub schedules: Vec<Schedule>,
+    pub schedules: Option<Arc<dyn ScheduleDirectory>>,
     /// How many turns of one person run at once.
     pub turn_slots: Arc<TurnSlots>,
 }

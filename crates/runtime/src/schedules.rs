@@ -10,7 +10,7 @@ mod scheduler;
 
 use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
-use satchel_intake::commands::ConfiguredSchedule;
+use satchel_intake::commands::{ConfiguredSchedule, ScheduleDirectory};
 
 pub use self::{
     missed::{MissedRun, list_missed, skip_missed},
@@ -40,7 +40,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// When it runs next after `now`, for people; `None` if it is disabled.
-    pub(crate) fn next_run(&self, now: Timestamp) -> Option<ConfiguredSchedule<'_>> {
+    fn next_run(&self, now: Timestamp) -> Option<ConfiguredSchedule<'_>> {
         let next_at = self.enabled.then(|| self.cron.next(now))??;
         Some(ConfiguredSchedule { name: &self.name, conversation: &self.conversation, next_at })
     }
@@ -59,5 +59,11 @@ impl Schedule {
             text: self.text.clone(),
             ..InboundMessage::new(self.conversation.clone(), key, Sender::new(SYSTEM_SENDER, "Satchel"))
         }
+    }
+}
+
+impl ScheduleDirectory for Vec<Schedule> {
+    fn upcoming(&self, now: Timestamp) -> Vec<ConfiguredSchedule<'_>> {
+        self.iter().filter_map(|schedule| schedule.next_run(now)).collect()
     }
 }

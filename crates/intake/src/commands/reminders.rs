@@ -1,6 +1,6 @@
 //! `/remind`, `/schedules` and `/timezone`: the reminders of a person, and the time zone that they are written in.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use satchel_calendar::{TimeError, WrittenTime, Zone};
 use satchel_domain::{
@@ -34,6 +34,12 @@ pub struct ReminderClock<'a> {
     pub now: Timestamp,
     /// The schedules of the configuration, which `/schedules` lists and nobody cancels.
     pub configured: &'a [ConfiguredSchedule<'a>],
+}
+
+/// The schedules of the configuration, where there are any.
+pub trait ScheduleDirectory: fmt::Debug + Send + Sync {
+    /// Those that run after a time, each with its next run.
+    fn upcoming(&self, now: Timestamp) -> Vec<ConfiguredSchedule<'_>>;
 }
 
 /// A schedule of the configuration.

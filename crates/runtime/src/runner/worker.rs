@@ -457,7 +457,7 @@ async fn start_turn(
     let no_tasks = TaskDirectory::default();
     let default_zone = Zone::from(context.services.settings.time_zone.clone());
     let now = context.services.clock.wall();
-    let configured: Vec<_> = context.schedules.iter().filter_map(|schedule| schedule.next_run(now)).collect();
+    let configured = context.schedules.as_ref().map(|schedules| schedules.upcoming(now)).unwrap_or_default();
     let clock =
         context.reminders.then_some(ReminderClock { default_zone: &default_zone, now, configured: &configured });
     let offers = CommandOffers {

@@ -195,7 +195,7 @@ impl Stage {
             inbound: InboundLimits::default(),
             access: Arc::clone(&self.access),
             reminders: true,
-            schedules: Vec::new(),
+            schedules: None,
             turn_slots: Arc::clone(&slots),
         };
         let (claim, claimed) = mpsc::channel(64);
