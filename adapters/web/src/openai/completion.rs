@@ -54,22 +54,23 @@ pub(super) struct AcceptedRequest {
 pub(super) async fn complete(State(state): State<Arc<AppState>>, request: Request) -> Result<Response, OpenAiError> {
     let headers = request.headers().clone();
     let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
-    let body = read_request_body(&state, request).await?;
+    // Few requests are in memory at a time, each until its files are in the blob store.
+    let permit = state.completion_bodies.acquire().await.map_err(|_| OpenAiError::from(Problem::timed_out()))?;
+    let body = read_request_body(request).await?;
     let identity = RequestIdentity::new(&headers, &body);
     let request: CompletionRequest = serde_json::from_slice(&body)
         .map_err(|error| OpenAiError::invalid("body", format!("The body can't be read: {error}.")))?;
     drop(body);
     let is_streamed = request.stream;
     let accepted = accept(&state, &headers, identity, request, origin).await?;
+    drop(permit);
     match is_streamed {
         true => Ok(stream_reply(state, accepted)),
         false => respond(&state, accepted).await,
     }
 }
 
-/// Reads a body. Few are in memory at a time.
-async fn read_request_body(state: &AppState, request: Request) -> Result<Bytes, OpenAiError> {
-    let _permit = state.completion_bodies.acquire().await.map_err(|_| OpenAiError::from(Problem::timed_out()))?;
+async fn read_request_body(request: Request) -> Result<Bytes, OpenAiError> {
     let body = read_body(request.into_body(), MAX_BODY_BYTES, BODY_TIMEOUT).await;
     body.map_err(|error| match error {
         BodyError::TooLarge => Problem::file_too_large(MAX_BODY_BYTES as u64).into(),
