@@ -202,6 +202,9 @@ async fn errors_have_the_shape_that_clients_know() {
     let part = json!({"type": "file", "file": {"filename": "a", "file_data": "aGk="}});
     let files = json!({"messages": [{"role": "user", "content": [part, part, part, part]}]});
     error(post(&stage, &files, &[]).await.unwrap(), 400, "invalid_value").await;
+    let long =
+        error(post(&stage, &request(&"x".repeat((1 << 20) + 1)), &[]).await.unwrap(), 400, "invalid_value").await;
+    assert_eq!(long["param"], "messages[0]");
     error(stage.get("/v1/embeddings").await, 404, "unknown_url").await;
     error(stage.get("/v1/chat/completions").await, 404, "unknown_url").await;
     assert!(stage.taken().is_empty(), "nothing of it was stored");
