@@ -97,6 +97,9 @@ async fn accept(
         None => unlisted_conversation(&identity.conversation_key()),
     };
     let messages = request.into_messages()?;
+    if named.is_some() {
+        check_page_request(state, &model, &messages)?;
+    }
     let origin = state.hosts.public_origin().unwrap_or(origin);
     let context = ReplyContext { conversation: conversation.clone(), origin, model: model.clone() };
     let key = match identity.find_turn(state, &conversation).await? {
@@ -123,6 +126,23 @@ fn named_conversation(state: &AppState, name: &str) -> Result<ConversationId, Op
             "`X-Satchel-Conversation` must name a conversation of the page: 1 to 64 letters, digits, `-` and `_`.";
         OpenAiError::invalid(CONVERSATION_HEADER, reason)
     })
+}
+
+/// Checks that a request into a conversation of the page asks for nothing that such a conversation decides itself.
+fn check_page_request(state: &AppState, model: &str, messages: &ClientMessages) -> Result<(), OpenAiError> {
+    if model != DEFAULT_MODEL && model != state.settings.model {
+        let reason = format!(
+            "With `X-Satchel-Conversation`, the model must be `{DEFAULT_MODEL}`: a conversation of the page has a model of its \
+             own, which `/model` changes there."
+        );
+        return Err(OpenAiError::unsupported("model", reason));
+    }
+    if messages.instructions.is_some() {
+        let reason = "With `X-Satchel-Conversation`, system messages are not supported: a conversation of the page has the \
+                      configured instructions.";
+        return Err(OpenAiError::unsupported("messages", reason));
+    }
+    Ok(())
 }
 
 /// A conversation that the page doesn't list.

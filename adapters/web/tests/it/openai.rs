@@ -73,7 +73,7 @@ async fn completion_is_a_turn_that_the_page_does_not_list() {
 async fn named_conversation_gets_the_last_message() {
     let stage = Stage::new().await;
     let body = json!({"messages": [
-        {"role": "system", "content": "You are a pirate."},
+        {"role": "system", "content": ""},
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "Arr."},
         {"role": "user", "content": "and now?"},
@@ -84,6 +84,46 @@ async fn named_conversation_gets_the_last_message() {
     assert_eq!(stage.taken()[0].context, None, "it has a history of its own");
     let refused = post(&stage, &body, &[("x-satchel-conversation", "telegram:41")]).await.unwrap();
     error(refused, 400, "invalid_value").await;
+}
+
+#[tokio::test]
+async fn named_conversation_keeps_the_same_words_twice() {
+    let stage = Stage::new().await;
+    let named = [("x-satchel-conversation", "a")];
+    let first = ask(&stage, &request("yes"), &named, 1, "Saved.").await;
+    let second = ask(&stage, &request("yes"), &named, 2, "Deleted.").await;
+    assert_ne!(second["id"], first["id"]);
+    assert_eq!(second["choices"][0]["message"]["content"], "Deleted.");
+}
+
+#[tokio::test]
+async fn named_conversation_has_its_own_model_and_instructions() {
+    let choice = |name: &str| satchel_web::PageCommandChoice {
+        name: name.into(),
+        description: String::new(),
+        inputs: Vec::new(),
+    };
+    let stage = Stage::with(|settings| {
+        settings.model = "small".into();
+        settings.commands.push(satchel_web::PageCommand {
+            name: "model".into(),
+            description: String::new(),
+            choices: vec![choice("small"), choice("large")],
+        });
+    })
+    .await;
+    let named = [("x-satchel-conversation", "a")];
+    let with_model = |model: &str| json!({"model": model, "messages": [{"role": "user", "content": "hi"}]});
+    let large = post(&stage, &with_model("large"), &named).await.unwrap();
+    assert_eq!(error(large, 400, "unsupported_parameter").await["param"], "model");
+    for role in ["system", "developer"] {
+        let body =
+            json!({"messages": [{"role": role, "content": "You are a pirate."}, {"role": "user", "content": "hi"}]});
+        let pirate = post(&stage, &body, &named).await.unwrap();
+        assert_eq!(error(pirate, 400, "unsupported_parameter").await["param"], "messages");
+    }
+    assert!(stage.taken().is_empty(), "nothing of it was stored");
+    ask(&stage, &with_model("small"), &named, 1, "Hi.").await;
 }
 
 #[tokio::test]
