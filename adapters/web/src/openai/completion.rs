@@ -28,6 +28,7 @@ use super::{
 use crate::{
     channel::API_CHANNEL,
     guard::OwnOrigin,
+    links::redact_links,
     problem::Problem,
     state::AppState,
     turn_wait::{MAX_TURN_WAIT, TurnWait, wait_for_turn},
@@ -96,11 +97,15 @@ async fn accept(
         Some(name) => named_conversation(state, name)?,
         None => unlisted_conversation(&identity.conversation_key()),
     };
-    let messages = request.into_messages()?;
+    let mut messages = request.into_messages()?;
     if named.is_some() {
         check_page_request(state, &model, &messages)?;
     }
     let origin = state.hosts.public_origin().unwrap_or(origin);
+    // Clients send back our replies. Without a public address their links have the origin of the request, which only we know.
+    for text in messages.texts_mut() {
+        *text = redact_links(text, &origin);
+    }
     let context = ReplyContext { conversation: conversation.clone(), origin, model: model.clone() };
     let key = match identity.find_turn(state, &conversation).await? {
         RequestTurn::Joined(turn) => return Ok(AcceptedRequest { turn, context, events: None }),

@@ -102,6 +102,14 @@ pub(super) struct ClientMessages {
     pub(super) earlier_files: Vec<RequestFile>,
 }
 
+impl ClientMessages {
+    /// Returns all texts, to change them.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let history = self.history.iter_mut().map(HistoryMessage::text_mut);
+        self.instructions.iter_mut().chain(history).chain(std::iter::once(&mut self.text))
+    }
+}
+
 impl CompletionRequest {
     /// Checks what Satchel can't honour, and returns the messages.
     pub(super) fn into_messages(self) -> Result<ClientMessages, OpenAiError> {

@@ -141,6 +141,29 @@ async fn reply_files_are_links_that_open() {
     assert_eq!(opened.text().await.unwrap(), "drawn");
 }
 
+/// What the model reads it may pass on to others, and what is stored is in backups.
+#[tokio::test]
+async fn links_of_earlier_replies_are_not_stored() {
+    let stage = Stage::new().await;
+    let waiting = post(&stage, &request("draw"), &[]);
+    stored(&stage, 1).await;
+    let made = stage.made("a.txt", "drawn").await;
+    stage.reply("Here.", vec![made]).await;
+    let content = read(waiting.await.unwrap()).await["choices"][0]["message"]["content"].clone();
+    assert!(content.as_str().unwrap().contains("/links/"), "{content}");
+    let body = json!({"messages": [
+        {"role": "system", "content": content.clone()},
+        {"role": "user", "content": "draw"},
+        {"role": "assistant", "content": content.clone()},
+        {"role": "user", "content": content},
+    ]});
+    ask(&stage, &body, &[], 2, "I see.").await;
+    let message = stage.taken().pop().unwrap();
+    assert!(message.text.contains("(a link)"), "{}", message.text);
+    let message = serde_json::to_string(&message).unwrap();
+    assert!(!message.contains("/links/"), "{message}");
+}
+
 #[tokio::test]
 async fn counted_retry_joins_and_new_call_does_not() {
     let stage = Stage::new().await;
