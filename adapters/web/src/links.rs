@@ -126,7 +126,7 @@ impl FileLinks for WebLinks {
     }
 
     fn redact_links(&self, text: &str) -> String {
-        redact(text, &link_prefix(&self.origin))
+        redact_links(text, &self.origin)
     }
 
     async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError> {
@@ -139,6 +139,11 @@ impl std::fmt::Debug for WebLinks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WebLinks").field("origin", &self.origin).finish_non_exhaustive()
     }
+}
+
+/// Replaces all links under an origin by `(a link)`.
+pub(crate) fn redact_links(text: &str, origin: &str) -> String {
+    redact(text, &link_prefix(origin))
 }
 
 /// Returns the prefix of all links under an origin.

@@ -30,7 +30,7 @@ use crate::{
 /// How many conversations are exported at once.
 const MAX_EXPORTS: usize = 2;
 
-/// How many bodies of completions are read at once.
+/// How many requests for completions are read and stored at once.
 const MAX_COMPLETION_BODIES: usize = 2;
 
 /// The ports that the server works on.

@@ -88,6 +88,18 @@ impl<F> HistoryMessage<F> {
         }
     }
 
+    /// Returns its text, to change it.
+    #[must_use]
+    pub fn text_mut(&mut self) -> &mut String {
+        match self {
+            Self::Person { text, .. }
+            | Self::Model { text, .. }
+            | Self::Tool { text, .. }
+            | Self::Note { text }
+            | Self::Notification { text, .. } => text,
+        }
+    }
+
     /// Replaces each of its files.
     ///
     /// # Errors

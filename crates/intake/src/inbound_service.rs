@@ -7,8 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelName, ConversationId, InboundMessage, Sender, TurnId, UndecodableUpdate, reference_block,
-    script::parse_script_message,
+    ChannelName, ConversationId, HistoryMessage, InboundMessage, Sender, TurnId, UndecodableUpdate,
+    inbound::ClientContext, reference_block, script::parse_script_message,
 };
 use satchel_ports::{
     BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings, Workspace,
@@ -236,12 +236,17 @@ pub(crate) fn sanitize_text(text: &str, links: Option<&dyn FileLinks>) -> String
     if is_harmless { text } else { reference_block::escape(&text) }
 }
 
-/// Redacts our links: people quote them when they reply to a notice, and the model must not read them.
+/// Redacts our links: people quote them when they reply to a notice, clients send back the replies that have them, and the
+/// model must not read them.
 fn redact_links(mut message: InboundMessage, links: Option<&dyn FileLinks>) -> InboundMessage {
     let Some(links) = links else { return message };
-    message.text = links.redact_links(&message.text);
-    for file in &mut message.files {
-        file.caption = links.redact_links(&file.caption);
+    let captions = message.files.iter_mut().map(|file| &mut file.caption);
+    let context = message.context.iter_mut().flat_map(|context| {
+        let ClientContext { instructions, history, model: _ } = &mut **context;
+        instructions.iter_mut().chain(history.iter_mut().map(HistoryMessage::text_mut))
+    });
+    for text in std::iter::once(&mut message.text).chain(captions).chain(context) {
+        *text = links.redact_links(text);
     }
     message
 }
@@ -456,9 +461,16 @@ mod tests {
         }
     }
 
+    /// What a client brings, with the same text everywhere.
+    fn client_context(text: &str) -> ClientContext {
+        let person = HistoryMessage::Person { text: text.into(), attachments: vec![], refused: vec![], origin: None };
+        let model = HistoryMessage::Model { text: text.into(), calls: vec![] };
+        ClientContext { instructions: Some(text.into()), model: None, history: vec![person, model] }
+    }
+
     /// What the model reads it may pass on to others, by a reply or a tool.
     #[tokio::test]
-    async fn quoted_or_captioned_link_is_redacted() {
+    async fn quoted_captioned_or_returned_link_is_redacted() {
         let quoted = "[in reply to your own message:]\n> kept as #3: https://a.example/links/x (for 7 days)\n\nwhy?";
         let mut links = MockFileLinks::new();
         links.expect_redact_links().returning(|words| words.replace("https://a.example/links/x", "(a link)"));
@@ -469,7 +481,12 @@ mod tests {
             ledger
                 .inbox
                 .expect_receive()
-                .withf(move |message, _| message.text == expected && message.files[0].caption == expected)
+                .withf(move |message, _| {
+                    let context = message.context.as_deref().unwrap();
+                    message.text == expected
+                        && message.files[0].caption == expected
+                        && *context == client_context(&expected)
+                })
                 .once()
                 .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, claimed: None }));
             let (lanes, _claimed) = mpsc::channel(1);
@@ -485,6 +502,7 @@ mod tests {
             );
             let mut message = InboundMessage { text: quoted.to_owned(), ..message("a") };
             message.files[0].caption = quoted.to_owned();
+            message.context = Some(Box::new(client_context(quoted)));
             assert!(reception.accept(message).await.is_ok());
         }
     }

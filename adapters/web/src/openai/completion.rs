@@ -28,6 +28,7 @@ use super::{
 use crate::{
     channel::API_CHANNEL,
     guard::OwnOrigin,
+    links::redact_links,
     problem::Problem,
     state::AppState,
     turn_wait::{MAX_TURN_WAIT, TurnWait, wait_for_turn},
@@ -54,22 +55,23 @@ pub(super) struct AcceptedRequest {
 pub(super) async fn complete(State(state): State<Arc<AppState>>, request: Request) -> Result<Response, OpenAiError> {
     let headers = request.headers().clone();
     let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
-    let body = read_request_body(&state, request).await?;
+    // Few requests are in memory at a time, each until its files are in the blob store.
+    let permit = state.completion_bodies.acquire().await.map_err(|_| OpenAiError::from(Problem::timed_out()))?;
+    let body = read_request_body(request).await?;
     let identity = RequestIdentity::new(&headers, &body);
     let request: CompletionRequest = serde_json::from_slice(&body)
         .map_err(|error| OpenAiError::invalid("body", format!("The body can't be read: {error}.")))?;
     drop(body);
     let is_streamed = request.stream;
     let accepted = accept(&state, &headers, identity, request, origin).await?;
+    drop(permit);
     match is_streamed {
         true => Ok(stream_reply(state, accepted)),
         false => respond(&state, accepted).await,
     }
 }
 
-/// Reads a body. Few are in memory at a time.
-async fn read_request_body(state: &AppState, request: Request) -> Result<Bytes, OpenAiError> {
-    let _permit = state.completion_bodies.acquire().await.map_err(|_| OpenAiError::from(Problem::timed_out()))?;
+async fn read_request_body(request: Request) -> Result<Bytes, OpenAiError> {
     let body = read_body(request.into_body(), MAX_BODY_BYTES, BODY_TIMEOUT).await;
     body.map_err(|error| match error {
         BodyError::TooLarge => Problem::file_too_large(MAX_BODY_BYTES as u64).into(),
@@ -95,8 +97,15 @@ async fn accept(
         Some(name) => named_conversation(state, name)?,
         None => unlisted_conversation(&identity.conversation_key()),
     };
-    let messages = request.into_messages()?;
+    let mut messages = request.into_messages()?;
+    if named.is_some() {
+        check_page_request(state, &model, &messages)?;
+    }
     let origin = state.hosts.public_origin().unwrap_or(origin);
+    // Clients send back our replies. Without a public address their links have the origin of the request, which only we know.
+    for text in messages.texts_mut() {
+        *text = redact_links(text, &origin);
+    }
     let context = ReplyContext { conversation: conversation.clone(), origin, model: model.clone() };
     let key = match identity.find_turn(state, &conversation).await? {
         RequestTurn::Joined(turn) => return Ok(AcceptedRequest { turn, context, events: None }),
@@ -122,6 +131,23 @@ fn named_conversation(state: &AppState, name: &str) -> Result<ConversationId, Op
             "`X-Satchel-Conversation` must name a conversation of the page: 1 to 64 letters, digits, `-` and `_`.";
         OpenAiError::invalid(CONVERSATION_HEADER, reason)
     })
+}
+
+/// Checks that a request into a conversation of the page asks for nothing that such a conversation decides itself.
+fn check_page_request(state: &AppState, model: &str, messages: &ClientMessages) -> Result<(), OpenAiError> {
+    if model != DEFAULT_MODEL && model != state.settings.model {
+        let reason = format!(
+            "With `X-Satchel-Conversation`, the model must be `{DEFAULT_MODEL}`: a conversation of the page has a model of its \
+             own, which `/model` changes there."
+        );
+        return Err(OpenAiError::unsupported("model", reason));
+    }
+    if messages.instructions.is_some() {
+        let reason = "With `X-Satchel-Conversation`, system messages are not supported: a conversation of the page has the \
+                      configured instructions.";
+        return Err(OpenAiError::unsupported("messages", reason));
+    }
+    Ok(())
 }
 
 /// A conversation that the page doesn't list.

@@ -1,6 +1,6 @@
 //! A finished turn as a completion.
 
-use satchel_domain::{Attachment, ConversationId};
+use satchel_domain::{Attachment, ConversationId, Ending};
 use satchel_ports::{LINK_TTL, ledger::TurnRecord};
 use serde_json::{Value, json};
 
@@ -32,10 +32,9 @@ impl ReplyContext {
     pub(super) fn read_reply(&self, state: &AppState, record: &TurnRecord) -> Result<ReplyText, OpenAiError> {
         let response = record.response.as_ref();
         let text = response.and_then(|response| response.text.clone()).unwrap_or_default();
-        let ending = record.ending.as_ref().map_or("done", |ending| ending.as_str());
-        let finish_reason = match ending {
-            "model_failed" | "failed" | "crashed" => return Err(OpenAiError::failed_turn(ending, text)),
-            "budget" => "length",
+        let finish_reason = match &record.ending {
+            Some(ending) if has_failed(record) => return Err(OpenAiError::failed_turn(ending.as_str(), text)),
+            Some(Ending::Budget { .. }) => "length",
             _ => "stop",
         };
         let files = response.iter().flat_map(|response| &response.attachments);
@@ -69,6 +68,11 @@ impl ReplyContext {
             }],
         })
     }
+}
+
+/// Whether a turn has ended without an answer.
+pub(super) fn has_failed(record: &TurnRecord) -> bool {
+    matches!(record.ending, Some(Ending::ModelFailed { .. } | Ending::Failed { .. } | Ending::Crashed { .. }))
 }
 
 /// The id of a turn's completion.

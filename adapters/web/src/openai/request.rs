@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::error::OpenAiError;
 
+/// The largest text of a message; the page's own is no longer.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
 /// A request for a completion, as OpenAI defines it. What isn't listed has no effect.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompletionRequest {
@@ -99,6 +102,14 @@ pub(super) struct ClientMessages {
     pub(super) earlier_files: Vec<RequestFile>,
 }
 
+impl ClientMessages {
+    /// Returns all texts, to change them.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let history = self.history.iter_mut().map(HistoryMessage::text_mut);
+        self.instructions.iter_mut().chain(history).chain(std::iter::once(&mut self.text))
+    }
+}
+
 impl CompletionRequest {
     /// Checks what Satchel can't honour, and returns the messages.
     pub(super) fn into_messages(self) -> Result<ClientMessages, OpenAiError> {
@@ -114,6 +125,10 @@ impl CompletionRequest {
                 return Err(OpenAiError::unsupported(&param, reason));
             }
             let (text, files) = read_content(message.content, &param, &mut file_count)?;
+            if text.len() > MAX_TEXT_BYTES {
+                let reason = format!("The text has {} bytes; at most {MAX_TEXT_BYTES} are accepted.", text.len());
+                return Err(OpenAiError::invalid(&param, reason));
+            }
             match message.role.as_str() {
                 "system" | "developer" => instructions.push(text),
                 "user" if index == last => {
@@ -273,6 +288,24 @@ mod tests {
         let last = names(&messages.files);
         assert!(last[0].ends_with("a.pdf") && !last[0].contains('/'), "{last:?}");
         assert_eq!((last[1].as_str(), messages.files[0].bytes.as_slice()), ("audio-3.wav", b"hi".as_slice()));
+    }
+
+    #[test]
+    fn too_long_text_is_refused_wherever_it_stands() {
+        let user = |bytes: usize| json!({ "role": "user", "content": "x".repeat(bytes) });
+        let parts = json!([{ "type": "text", "text": "x".repeat(MAX_TEXT_BYTES) }, { "type": "text", "text": "x" }]);
+        for (messages, param) in [
+            (json!([user(MAX_TEXT_BYTES + 1)]), "messages[0]"),
+            (
+                json!([user(1), { "role": "assistant", "content": "x".repeat(MAX_TEXT_BYTES + 1) }, user(1)]),
+                "messages[1]",
+            ),
+            (json!([{ "role": "system", "content": parts }, user(1)]), "messages[0]"),
+        ] {
+            let error = read(json!({ "messages": messages })).unwrap_err();
+            assert!(error.contains(&format!("\"{param}\"")) && error.contains("1048576"), "{error}");
+        }
+        assert!(read(json!({ "messages": [user(MAX_TEXT_BYTES), user(MAX_TEXT_BYTES)] })).is_ok());
     }
 
     #[test]

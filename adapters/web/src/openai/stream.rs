@@ -3,7 +3,7 @@
 //! What was streamed can't be taken back. Where the finished reply doesn't go on from it, as after a crash or with another
 //! model, the whole reply follows.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -16,6 +16,7 @@ use satchel_domain::TurnId;
 use satchel_ports::{BusEvent, event_bus::EventStream, ledger::TurnRecord};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     completion::AcceptedRequest,
@@ -85,14 +86,10 @@ impl StreamWriter {
                 Ok(_) => return self.fail(&OpenAiError::still_running()).await,
                 Err(error) => return self.fail(&error.into()).await,
             }
-            tokio::select! {
-                is_written = self.write_deltas(&mut events) => {
-                    is_written?;
-                    quiet_polls = 0;
-                }
-                () = tokio::time::sleep(POLL_INTERVAL) => quiet_polls += 1,
-                () = state.stopping.cancelled() => {}
-            }
+            quiet_polls = match self.write_deltas(&mut events, &state.stopping).await? {
+                true => 0,
+                false => quiet_polls + 1,
+            };
             if quiet_polls >= POLLS_PER_KEEP_ALIVE {
                 quiet_polls = 0;
                 self.send(Bytes::from_static(KEEP_ALIVE)).await?;
@@ -100,25 +97,34 @@ impl StreamWriter {
         }
     }
 
-    /// Writes what the model writes, until something has ended. Without events it waits forever.
-    async fn write_deltas(&mut self, events: &mut Option<EventStream>) -> Result<(), ClientGone> {
-        while let Some(stream) = events {
-            let Some(event) = stream.next().await else {
-                *events = None;
-                break;
+    /// Writes what the model writes, until something has ended or the ledger is to be read. Returns whether there was any
+    /// event.
+    async fn write_deltas(
+        &mut self,
+        events: &mut Option<EventStream>,
+        stopping: &CancellationToken,
+    ) -> Result<bool, ClientGone> {
+        let mut poll = pin!(tokio::time::sleep(POLL_INTERVAL));
+        let mut had_event = false;
+        loop {
+            // Only the wait is cut short: a frame that a slow client keeps waiting must not be dropped.
+            let event = tokio::select! {
+                event = next_event(events) => event,
+                () = &mut poll => return Ok(had_event),
+                () = stopping.cancelled() => return Ok(had_event),
             };
             if *event.conversation() != self.context.conversation {
                 continue;
             }
+            had_event = true;
             match event {
                 BusEvent::TextDelta { turn, message, text, .. } if turn == self.turn => {
                     self.write_delta(message, &text).await?;
                 }
-                BusEvent::TurnCompleted { .. } | BusEvent::DeliveryPart { .. } => return Ok(()),
+                BusEvent::TurnCompleted { .. } | BusEvent::DeliveryPart { .. } => return Ok(true),
                 _ => {}
             }
         }
-        std::future::pending().await
     }
 
     async fn write_delta(&mut self, message: u32, text: &str) -> Result<(), ClientGone> {
@@ -126,16 +132,18 @@ impl StreamWriter {
             self.start_paragraph().await?;
             self.message = Some(message);
         }
+        self.send_text(text).await?;
         self.written.push_str(text);
-        self.send_text(text).await
+        Ok(())
     }
 
     /// Sets what follows apart from what was streamed before.
     async fn start_paragraph(&mut self) -> Result<(), ClientGone> {
-        match std::mem::take(&mut self.written).is_empty() {
-            true => Ok(()),
-            false => self.send_text("\n\n").await,
+        if !self.written.is_empty() {
+            self.send_text("\n\n").await?;
+            self.written.clear();
         }
+        Ok(())
     }
 
     async fn finish(&mut self, state: &AppState, record: &TurnRecord) -> Result<(), ClientGone> {
@@ -143,7 +151,7 @@ impl StreamWriter {
             Ok(reply) => reply,
             Err(error) => return self.fail(&error).await,
         };
-        let rest = match text.strip_prefix(self.written.trim()) {
+        let rest = match unwritten(&text, &self.written) {
             Some(rest) => rest,
             None => {
                 self.start_paragraph().await?;
@@ -184,5 +192,77 @@ impl StreamWriter {
 
     async fn send(&self, frame: Bytes) -> Result<(), ClientGone> {
         self.frames.send(frame).await.map_err(|_| ClientGone)
+    }
+}
+
+/// Waits for the next event; without a stream of them forever.
+async fn next_event(events: &mut Option<EventStream>) -> BusEvent {
+    if let Some(stream) = events {
+        match stream.next().await {
+            Some(event) => return event,
+            None => *events = None,
+        }
+    }
+    std::future::pending().await
+}
+
+/// Returns what remains of a text after what was written of it; `None` if it doesn't go on from that. The finished text may
+/// lack the white space around what the model wrote.
+fn unwritten<'a>(text: &'a str, written: &str) -> Option<&'a str> {
+    text.strip_prefix(written.trim_start()).or_else(|| text.strip_prefix(written.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::ConversationId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// More text than the queue of frames holds, and a client that reads nothing until the ledger would be read.
+    #[tokio::test(start_paused = true)]
+    async fn stalled_client_loses_no_text() {
+        let conversation: ConversationId = "api:a".parse().unwrap();
+        let turn = TurnId(Uuid::from_u128(1));
+        let delta = |message: u32| {
+            let text = format!("text {message}");
+            BusEvent::TextDelta { conversation: conversation.clone(), turn, message, text }
+        };
+        let deltas: Vec<BusEvent> = (0..3).map(delta).collect();
+        let mut events: Option<EventStream> = Some(stream::iter(deltas).boxed());
+        let context = ReplyContext { conversation, origin: String::new(), model: "satchel".into() };
+        let (frames, mut receiver) = mpsc::channel(1);
+        let mut writer = StreamWriter { turn, context, created: 0, frames, written: String::new(), message: None };
+        let write = async move {
+            let stopping = CancellationToken::new();
+            while events.is_some() {
+                assert!(writer.write_deltas(&mut events, &stopping).await.is_ok());
+            }
+            writer.written
+        };
+        let read = async move {
+            tokio::time::sleep(POLL_INTERVAL * 3).await;
+            let mut text = String::new();
+            while let Some(frame) = receiver.recv().await {
+                let chunk: Value = serde_json::from_slice(frame.strip_prefix(b"data: ").unwrap()).unwrap();
+                text.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap());
+            }
+            text
+        };
+        let (written, text) = tokio::join!(write, read);
+        assert_eq!(text, "text 0\n\ntext 1\n\ntext 2");
+        assert_eq!(written, "text 2", "of the last message");
+    }
+
+    #[test]
+    fn white_space_is_not_written_twice() {
+        for (text, written, rest) in [
+            ("Hello. \n\n[a](b)", "Hello. ", Some("\n\n[a](b)")),
+            ("Hello.\n\n[a](b)", "\nHello. ", Some("\n\n[a](b)")),
+            ("Hello.", "", Some("Hello.")),
+            ("Hello.", "Hi", None),
+        ] {
+            assert_eq!(unwritten(text, written), rest, "{text:?} after {written:?}");
+        }
     }
 }

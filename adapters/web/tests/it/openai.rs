@@ -73,7 +73,7 @@ async fn completion_is_a_turn_that_the_page_does_not_list() {
 async fn named_conversation_gets_the_last_message() {
     let stage = Stage::new().await;
     let body = json!({"messages": [
-        {"role": "system", "content": "You are a pirate."},
+        {"role": "system", "content": ""},
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "Arr."},
         {"role": "user", "content": "and now?"},
@@ -84,6 +84,46 @@ async fn named_conversation_gets_the_last_message() {
     assert_eq!(stage.taken()[0].context, None, "it has a history of its own");
     let refused = post(&stage, &body, &[("x-satchel-conversation", "telegram:41")]).await.unwrap();
     error(refused, 400, "invalid_value").await;
+}
+
+#[tokio::test]
+async fn named_conversation_keeps_the_same_words_twice() {
+    let stage = Stage::new().await;
+    let named = [("x-satchel-conversation", "a")];
+    let first = ask(&stage, &request("yes"), &named, 1, "Saved.").await;
+    let second = ask(&stage, &request("yes"), &named, 2, "Deleted.").await;
+    assert_ne!(second["id"], first["id"]);
+    assert_eq!(second["choices"][0]["message"]["content"], "Deleted.");
+}
+
+#[tokio::test]
+async fn named_conversation_has_its_own_model_and_instructions() {
+    let choice = |name: &str| satchel_web::PageCommandChoice {
+        name: name.into(),
+        description: String::new(),
+        inputs: Vec::new(),
+    };
+    let stage = Stage::with(|settings| {
+        settings.model = "small".into();
+        settings.commands.push(satchel_web::PageCommand {
+            name: "model".into(),
+            description: String::new(),
+            choices: vec![choice("small"), choice("large")],
+        });
+    })
+    .await;
+    let named = [("x-satchel-conversation", "a")];
+    let with_model = |model: &str| json!({"model": model, "messages": [{"role": "user", "content": "hi"}]});
+    let large = post(&stage, &with_model("large"), &named).await.unwrap();
+    assert_eq!(error(large, 400, "unsupported_parameter").await["param"], "model");
+    for role in ["system", "developer"] {
+        let body =
+            json!({"messages": [{"role": role, "content": "You are a pirate."}, {"role": "user", "content": "hi"}]});
+        let pirate = post(&stage, &body, &named).await.unwrap();
+        assert_eq!(error(pirate, 400, "unsupported_parameter").await["param"], "messages");
+    }
+    assert!(stage.taken().is_empty(), "nothing of it was stored");
+    ask(&stage, &with_model("small"), &named, 1, "Hi.").await;
 }
 
 #[tokio::test]
@@ -99,6 +139,29 @@ async fn reply_files_are_links_that_open() {
     assert!(text.starts_with("Here.\n\n[a_1_.txt"), "{content}");
     let opened = stage.visitor.get(url.trim_end_matches(')')).send().await.unwrap();
     assert_eq!(opened.text().await.unwrap(), "drawn");
+}
+
+/// What the model reads it may pass on to others, and what is stored is in backups.
+#[tokio::test]
+async fn links_of_earlier_replies_are_not_stored() {
+    let stage = Stage::new().await;
+    let waiting = post(&stage, &request("draw"), &[]);
+    stored(&stage, 1).await;
+    let made = stage.made("a.txt", "drawn").await;
+    stage.reply("Here.", vec![made]).await;
+    let content = read(waiting.await.unwrap()).await["choices"][0]["message"]["content"].clone();
+    assert!(content.as_str().unwrap().contains("/links/"), "{content}");
+    let body = json!({"messages": [
+        {"role": "system", "content": content.clone()},
+        {"role": "user", "content": "draw"},
+        {"role": "assistant", "content": content.clone()},
+        {"role": "user", "content": content},
+    ]});
+    ask(&stage, &body, &[], 2, "I see.").await;
+    let message = stage.taken().pop().unwrap();
+    assert!(message.text.contains("(a link)"), "{}", message.text);
+    let message = serde_json::to_string(&message).unwrap();
+    assert!(!message.contains("/links/"), "{message}");
 }
 
 #[tokio::test]
@@ -202,6 +265,9 @@ async fn errors_have_the_shape_that_clients_know() {
     let part = json!({"type": "file", "file": {"filename": "a", "file_data": "aGk="}});
     let files = json!({"messages": [{"role": "user", "content": [part, part, part, part]}]});
     error(post(&stage, &files, &[]).await.unwrap(), 400, "invalid_value").await;
+    let long =
+        error(post(&stage, &request(&"x".repeat((1 << 20) + 1)), &[]).await.unwrap(), 400, "invalid_value").await;
+    assert_eq!(long["param"], "messages[0]");
     error(stage.get("/v1/embeddings").await, 404, "unknown_url").await;
     error(stage.get("/v1/chat/completions").await, 404, "unknown_url").await;
     assert!(stage.taken().is_empty(), "nothing of it was stored");
