@@ -5,6 +5,7 @@ use std::sync::Arc;
 use satchel_agent::{AgentSettings, prompt::add_instructions};
 use satchel_attachments::{AgentConfig, SourcePosition};
 use satchel_intake::prepare::InboundLimits;
+use satchel_runtime::schedules::Schedules;
 use satchel_tools::{ScriptRules, ToolLimits};
 
 use crate::{
@@ -61,7 +62,7 @@ impl SatchelOptions {
             access: config.access(),
             playbooks: playbook_options(config),
             reminders: false,
-            schedules: Some(Arc::new(config.schedules.clone())),
+            schedules: Some(Arc::new(Schedules(config.schedules.clone()))),
             quotas: Some(config.attachments.quotas()),
         }
     }

@@ -62,8 +62,12 @@ impl Schedule {
     }
 }
 
-impl ScheduleDirectory for Vec<Schedule> {
+/// All schedules of the configuration, to be listed.
+#[derive(Debug, Clone, Default)]
+pub struct Schedules(pub Vec<Schedule>);
+
+impl ScheduleDirectory for Schedules {
     fn upcoming(&self, now: Timestamp) -> Vec<ConfiguredSchedule<'_>> {
-        self.iter().filter_map(|schedule| schedule.next_run(now)).collect()
+        self.0.iter().filter_map(|schedule| schedule.next_run(now)).collect()
     }
 }
