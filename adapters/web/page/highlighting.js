@@ -1,6 +1,6 @@
 // Colours code by its language. The library (highlight.js 11.12.0, see `vendor`) is loaded with the first code that is shown.
 
-// Longer code stays in one colour: it is drawn again with each piece of a reply that is being written.
+// Longer code stays in one colour: it would hold up the page.
 const MAX_CHARS = 50_000;
 const TOKEN = /^hljs-[a-z_]+( [a-z_]+)*$/;
 

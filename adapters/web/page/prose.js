@@ -7,10 +7,13 @@ import { sanitised } from "./sanitise.js";
 
 const COPIED_MS = 1600;
 
+const coloured = new WeakSet();
+
 // An element with a whole text.
 export function prose(html) {
   const body = element("div", { class: "prose" });
   body.append(dressed(html));
+  colourCode(body);
   return body;
 }
 
@@ -40,6 +43,8 @@ export function growingProse() {
       });
       blocks.slice(from + html.length).forEach((block) => block.nodes.forEach((node) => node.remove()));
       blocks = kept;
+      // The last block may still grow, and would be coloured with each piece of it.
+      blocks.slice(0, -1).forEach((block) => block.nodes.forEach(colourCode));
     },
     get blocks() {
       return blocks.length;
@@ -47,12 +52,26 @@ export function growingProse() {
   };
 }
 
+// Colours the code in a node, each piece of it once.
+export function colourCode(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return;
+  for (const code of node.querySelectorAll("pre code")) {
+    if (coloured.has(code)) continue;
+    coloured.add(code);
+    highlight(code, languageOf(code));
+  }
+}
+
+function languageOf(code) {
+  return (code?.className ?? "").replace("language-", "");
+}
+
 function dressed(html) {
   const fragment = sanitised(html);
   // Line breaks between blocks mean nothing, but would make a whole text differ from one that grew block by block.
   for (const child of [...fragment.childNodes]) if (child.nodeType === Node.TEXT_NODE && !child.data.trim()) child.remove();
   for (const pre of fragment.querySelectorAll("pre")) {
-    const language = (pre.querySelector("code")?.className ?? "").replace("language-", "");
+    const language = languageOf(pre.querySelector("code"));
     const place = document.createComment("");
     pre.replaceWith(place);
     place.replaceWith(framed(pre, language));
@@ -68,7 +87,9 @@ function dressed(html) {
 
 // Code with its language above it and a button that copies it.
 export function codeBlock(code, language) {
-  return framed(element("pre", {}, element("code", {}, code)), language);
+  const words = element("code", {}, code);
+  highlight(words, language);
+  return framed(element("pre", {}, words), language);
 }
 
 function framed(pre, language) {
@@ -87,7 +108,6 @@ function framed(pre, language) {
     clearTimeout(resetTimer);
     resetTimer = setTimeout(() => show("Copy", "Copy code", "copy"), COPIED_MS);
   });
-  highlight(pre.querySelector("code") ?? pre, language);
   return element("div", { class: "code" }, element("div", { class: "code-bar" }, element("span", {}, language || "text"), button), pre);
 }
 

@@ -4,7 +4,7 @@ import { filesView, refusedCard, waitingCard } from "./attachments.js";
 import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
-import { copyText, growingProse, prose, sayCopied } from "./prose.js";
+import { colourCode, copyText, growingProse, prose, sayCopied } from "./prose.js";
 import { earlierAnswer, editButton, retryButton } from "./retry.js";
 import { toolLine, usedToolsView } from "./tools.js";
 
@@ -259,6 +259,7 @@ function partView(part, before, actions, adopted) {
 
 // The text that grew before the reader's eyes stays where it ended as the same: nothing flickers, a selection holds.
 function grown(text, adopted) {
+  if (adopted) colourCode(adopted);
   return adopted && adopted.innerHTML === text.innerHTML ? adopted : text;
 }
 

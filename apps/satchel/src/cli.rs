@@ -2,6 +2,7 @@
 
 mod backup;
 mod conversation;
+mod scripting;
 
 use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
@@ -14,6 +15,7 @@ pub use self::backup::{
     ReleaseOptions, RestoredCopyCommand, UnsettledChoice,
 };
 use self::conversation::{parse_console_conversation, parse_conversation};
+pub use self::scripting::{CompletionShell, SendOptions};
 use crate::config::leaf::amount::ConfigDuration;
 
 /// A self-hosted assistant that loses no file.
@@ -264,26 +266,6 @@ pub struct ChatOptions {
     pub model: Option<String>,
 }
 
-/// The arguments of `send`.
-#[derive(Debug, Args)]
-pub struct SendOptions {
-    /// Conversation in which somebody has written, such as telegram:-100123; `main` is console:main
-    #[arg(value_name = "CHANNEL:ID", value_parser = parse_conversation)]
-    pub conversation: ConversationId,
-    /// Text, as Markdown; - reads standard input
-    #[arg(value_name = "TEXT", required_unless_present = "attach")]
-    pub text: Option<String>,
-    /// Attach this file; may be repeated; - reads standard input
-    #[arg(long, value_name = "FILE")]
-    pub attach: Vec<PathBuf>,
-    /// Unique name of this message in the conversation: sent twice, it is delivered once
-    #[arg(long, value_name = "KEY")]
-    pub key: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// The arguments of `init`.
 #[derive(Debug, Args)]
 pub struct InitOptions {
@@ -332,17 +314,6 @@ pub enum InitModel {
     Ollama,
     /// The built-in model, which needs no key.
     Offline,
-}
-
-/// A shell for which there are completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CompletionShell {
-    /// Bash.
-    Bash,
-    /// Z shell.
-    Zsh,
-    /// Fish.
-    Fish,
 }
 
 /// The arguments of `plan`.

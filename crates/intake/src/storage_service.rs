@@ -60,18 +60,55 @@ impl Storage for StorageService {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
+    use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Visibility};
     use satchel_ports::{MockBlobs, MockStorage};
+    use uuid::Uuid;
 
     use super::*;
 
+    fn request() -> ForgetRequest {
+        ForgetRequest { conversation: "web:a".parse().unwrap(), number: 1, restricted_to: None }
+    }
+
     #[tokio::test]
-    async fn kept_file_keeps_its_bytes() {
+    async fn file_in_use_keeps_its_bytes() {
         let mut storage = MockStorage::new();
         storage.expect_forget_file().once().returning(|_| Ok(ForgetOutcome::InUse));
         // Nothing else is called.
         let service = StorageService { storage: Arc::new(storage), blobs: Arc::new(MockBlobs::new()) };
-        let conversation = "web:a".parse().unwrap();
-        let request = ForgetRequest { conversation, number: 1, restricted_to: None };
-        assert_eq!(service.forget_file(&request).await.unwrap(), ForgetOutcome::InUse);
+        assert_eq!(service.forget_file(&request()).await.unwrap(), ForgetOutcome::InUse);
+    }
+
+    #[tokio::test]
+    async fn bytes_go_with_the_last_file_that_names_them() {
+        for is_last in [true, false] {
+            let (mut storage, mut blobs) = (MockStorage::new(), MockBlobs::new());
+            let file = Box::new(Attachment {
+                id: AttachmentId(Uuid::from_u128(1)),
+                number: NonZeroU64::MIN,
+                conversation: request().conversation,
+                source: AttachmentSource::User,
+                filename: Filename::from_untrusted("a.jpg"),
+                mime: "image/jpeg".to_owned(),
+                bytes: 5,
+                sha256: Sha256([1; 32]),
+                media: MediaInfo::default(),
+                description: String::new(),
+                created_at: Timestamp(0),
+                visibility: Visibility::Deliver,
+            });
+            storage.expect_forget_file().once().returning(move |_| Ok(ForgetOutcome::Forgotten(file.clone())));
+            storage
+                .expect_find_unreferenced()
+                .once()
+                .returning(move |asked| Ok(if is_last { asked.to_vec() } else { Vec::new() }));
+            let times = usize::from(is_last);
+            blobs.expect_mark().times(times).withf(|marked, _| marked == [Sha256([1; 32])]).returning(|_, _| Ok(()));
+            blobs.expect_sweep().times(times).returning(|| Ok(1));
+            let service = StorageService { storage: Arc::new(storage), blobs: Arc::new(blobs) };
+            assert!(matches!(service.forget_file(&request()).await.unwrap(), ForgetOutcome::Forgotten(_)));
+        }
     }
 }

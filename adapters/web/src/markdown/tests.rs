@@ -264,7 +264,7 @@ fn footnotes_stand_at_the_end_by_number() {
 
 /// The library that reads formulas is fed with what a model may write when it goes astray.
 #[test]
-fn random_formulas_are_shown_or_kept() {
+fn random_formulas_render_or_keep_their_source() {
     const TOKENS: [&str; 40] = [
         "\\frac",
         "\\sqrt",

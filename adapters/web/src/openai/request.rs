@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_text_is_refused_wherever_it_stands() {
+    fn too_long_text_is_refused_in_any_message() {
         let user = |bytes: usize| json!({ "role": "user", "content": "x".repeat(bytes) });
         let parts = json!([{ "type": "text", "text": "x".repeat(MAX_TEXT_BYTES) }, { "type": "text", "text": "x" }]);
         for (messages, param) in [

@@ -68,6 +68,34 @@ async fn code_is_coloured_and_wrapped_and_keeps_its_button() {
     page.assert_no_page_errors().await;
 }
 
+/// What grows is drawn with each piece of the reply; colours wait until a block is complete.
+#[tokio::test(flavor = "multi_thread")]
+async fn code_gets_its_colours_once_it_grows_no_more() {
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    let draw = "return import('/page/prose.js').then(({ growingProse, prose }) => {
+            const code = end => `<pre><code class=\"language-rust\">fn main() {${end}}</code></pre>`;
+            const isColoured = node => node.querySelector('.hljs-keyword') !== null;
+            window.complete = prose(code(''));
+            window.growing = growingProse();
+            document.body.append(window.complete);
+            const loaded = new Promise(done => {
+                const observer = new MutationObserver(() => isColoured(window.complete) && done(observer.disconnect()));
+                observer.observe(window.complete, { childList: true, subtree: true });
+            });
+            return loaded.then(() => {
+                const seen = [];
+                const patch = (from, blocks) => { growing.patch(from, blocks); seen.push(isColoured(growing.body)); };
+                patch(0, [code('')]);
+                patch(0, [code(' let x = 1; ')]);
+                patch(1, ['<p>That is all.</p>']);
+                return seen;
+            });
+        });";
+    assert_eq!(page.browser.run_script(draw, vec![]).await, json!([false, false, true]));
+    page.assert_no_page_errors().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn formulas_and_footnotes_are_read_by_key() {
     let text = "It costs $5 and $6[^price], and $a^2$.\n\n$$\\frac{1}{2}$$\n\nHostile: $\\text{<img src=x onerror=alert(1)>}$ \

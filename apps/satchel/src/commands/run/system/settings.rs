@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_says_what_changes_it() {
+    fn each_setting_names_its_origin() {
         let settings = list(&load(), &selection());
         let find = |key: &str| settings.iter().find(|setting| setting.key == key).unwrap();
         let log = find("log");

@@ -86,7 +86,7 @@ fn refusal(result: Result<(), AdministrationError>) -> String {
 }
 
 #[tokio::test]
-async fn overview_shows_what_runs_without_words_of_people() {
+async fn overview_lists_components_without_message_texts() {
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".to_owned() };
     let parts = vec![part(PartContent::from_text("x"), doubt), part(PartContent::from_text("y"), PartState::Pending)];
     let mut ledger = with_parts(parts);
@@ -124,7 +124,7 @@ async fn overview_shows_what_runs_without_words_of_people() {
 }
 
 #[tokio::test]
-async fn outbox_names_files_and_keeps_words() {
+async fn outbox_names_files_without_texts() {
     let failed = PartState::Failed { reason: FailureReason::TooLarge { limit: 50_000_000 } };
     let waiting = PartState::Waiting { until: Timestamp(0), reason: "flood\n\u{1b}[2J".to_owned() };
     let parts = vec![part(file(), failed), part(PartContent::from_text("secret words"), waiting)];
@@ -161,7 +161,7 @@ async fn repeated_decision_is_one_and_another_is_refused() {
 }
 
 #[tokio::test]
-async fn discard_again_does_nothing_and_arrived_part_stays() {
+async fn second_discard_changes_nothing_and_delivered_part_stays() {
     let discard = async |state: PartState| {
         let mut ledger = with_parts(vec![part(PartContent::from_text("x"), state)]);
         ledger.outbox.expect_discard_part().returning(|part| Err(LedgerError::AlreadySettled(part)));
