@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use satchel_browser::{browser::Viewport, page::Page, samples::bytes, server::SatchelServer, wait::wait_until};
 use satchel_requirements::required;
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_part_gives_reason_and_can_be_resent() {
@@ -28,6 +29,31 @@ async fn failed_part_gives_reason_and_can_be_resent() {
     assert_eq!(turns[2].reply_files, ["data.bin"]);
     // What is delivered as usual needs no words.
     assert!(!turns[2].full_text.contains("Delivered"), "{turns:?}");
+    page.assert_no_page_errors().await;
+}
+
+/// What is usual needs no words; who has read that something is late also reads that it has arrived.
+#[tokio::test(flavor = "multi_thread")]
+async fn arrival_is_reported_only_after_trouble() {
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    let is_reported = "const [states] = arguments;
+        return import('/page/turn.js').then(({ createTurnView }) => {
+            const view = createTurnView({});
+            const part = { id: 'p', kind: 'text', html: '<p>Hello</p>', text: 'Hello', files: [], at: 1000 };
+            const turn = { id: 't', state: 'done', ending: 'done', messages: [], tools: [] };
+            for (const state of states) view.update({ ...turn, parts: [{ ...part, state }] });
+            return view.root.textContent.includes('Delivered');
+        });";
+    for (states, expected) in [
+        (json!(["pending", "sending", "sent"]), false),
+        (json!(["sent"]), false),
+        (json!(["sending", "waiting", "sending", "sent"]), true),
+        (json!(["in_doubt", "sent"]), true),
+        (json!(["in_doubt", "failed"]), false),
+    ] {
+        assert_eq!(page.browser.run_script(is_reported, vec![states.clone()]).await, expected, "{states}");
+    }
     page.assert_no_page_errors().await;
 }
 
