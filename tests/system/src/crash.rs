@@ -5,6 +5,7 @@
 
 pub mod channel;
 mod crash_wrapper;
+mod notify;
 pub mod points;
 pub mod tools;
 pub mod voice;
@@ -34,6 +35,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
+use satchel_intake::NotificationService;
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
 use satchel_ports::{
@@ -52,6 +54,7 @@ use crate::{
     crash::{
         channel::{AdapterTimeouts, OpenChannel},
         crash_wrapper::{CrashHook, CrashInbound, CrashWrapper},
+        notify::notify,
         points::{CrashPoint, CrashPoints},
         tools::{CountingTool, RequestVoiceTool, WaitingTool},
         voice::FakeSpeech,
@@ -81,6 +84,8 @@ pub struct CrashOptions {
     pub confirms: bool,
     /// Whether people can make reminders, which the process delivers.
     pub reminds: bool,
+    /// Whether another program sends a notification to the first conversation that there is.
+    pub notifies: bool,
     /// Where the platform is.
     pub platform: String,
     /// Through which adapter it is reached.
@@ -224,11 +229,19 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     }
     satchel_options.reminders = options.reminds;
     let reminders = Arc::clone(&ports.ledger.reminders);
+    let (conversations, archive) = (Arc::clone(&ports.ledger.conversations), Arc::clone(&ports.ledger.archive));
+    let (ids, blobs) = (Arc::clone(&ports.ids), Arc::clone(&ports.blobs));
     let clock = Arc::clone(&ports.clock);
     let Satchel { inbound, internal_inbound, runner, .. } =
         build(ports, satchel_options).expect("each channel has a name of its own");
     let stop = CancellationToken::new();
     let runner_task = tokio::spawn(runner.run(stop.clone()));
+    let notifications =
+        NotificationService { inbound: internal_inbound.clone(), conversations, archive, ids, max_files: 1 };
+    let notify_task = options.notifies.then(|| {
+        let (ledger, channel) = (Arc::clone(&ledger), options.channel.clone());
+        tokio::spawn(async move { notify(&notifications, &*blobs, &*ledger, channel).await })
+    });
     let reminders = ReminderScheduler {
         reminders,
         inbound: internal_inbound,
@@ -243,6 +256,9 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         tokio::spawn(async move { channel.listen(inbound, stop).await })
     };
     wait_for_end_of_input().await?;
+    if let Some(task) = notify_task {
+        task.await.context("the notification broke down")??;
+    }
     let (turns, parts) = wait_until_settled(&*ledger, &options).await?;
     stop.cancel();
     listener_task.await.context("the channel broke down")??;

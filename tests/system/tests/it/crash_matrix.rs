@@ -105,6 +105,11 @@ async fn reminder_survives_crash() {
     run_short_matrix(ShortScenarioKind::Reminded).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notification_survives_crash() {
+    run_short_matrix(ShortScenarioKind::Notified).await;
+}
+
 /// Kills a short scenario at every call of its own verbs, and once around every other.
 async fn run_short_matrix(kind: ShortScenarioKind) {
     let (scenario, verbs) = (&ShortScenario::new(kind), short_scenario_verbs(kind));

@@ -134,6 +134,7 @@ async fn confirmations_and_sends_follow_the_disk_write() {
         done: directory.path().join("done"),
         confirms: false,
         reminds: false,
+        notifies: false,
         platform: platform.address(),
         adapter,
         capabilities: setup.capabilities,

@@ -1,5 +1,5 @@
 //! Short scenarios on Telegram: messages of every form, a group that migrates, a tool that needs a confirmation, a script
-//! that is stopped, a chain of tasks, and a reminder.
+//! that is stopped, a chain of tasks, a reminder, and a notification of another program.
 
 use std::{
     collections::BTreeSet,
@@ -57,6 +57,8 @@ pub(crate) enum ShortScenarioKind {
     Task,
     /// A reminder is made, and is due while the process dies.
     Reminded,
+    /// Another program sends a notification with a file, and sends it once more after each crash.
+    Notified,
 }
 
 /// The tasks of [`ShortScenarioKind::Task`].
@@ -129,6 +131,7 @@ impl ShortScenario {
                 scripted_answer("judge: It is painted.", [text_piece("A fine cat.")]),
             ],
             ShortScenarioKind::Reminded => Vec::new(),
+            ShortScenarioKind::Notified => vec![scripted_answer("hello", [text_piece("Hi.")])],
             ShortScenarioKind::Stopped => {
                 let script = format!(
                     "attachment_create(content=\"made\", filename={SCRIPT_FILE:?})\nwait_for_person()\nreturn 1\n"
@@ -152,6 +155,7 @@ impl Scenario for ShortScenario {
             done: PathBuf::new(),
             confirms: self.kind == ShortScenarioKind::Confirmed,
             reminds: self.kind == ShortScenarioKind::Reminded,
+            notifies: self.kind == ShortScenarioKind::Notified,
             platform: String::new(),
             adapter: ChannelAdapter::Telegram,
             capabilities: ChannelCapabilities {
@@ -161,7 +165,7 @@ impl Scenario for ShortScenario {
             channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
             turns: match self.kind {
                 ShortScenarioKind::Arrivals => 9,
-                ShortScenarioKind::Moved | ShortScenarioKind::Reminded => 2,
+                ShortScenarioKind::Moved | ShortScenarioKind::Reminded | ShortScenarioKind::Notified => 2,
                 ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped | ShortScenarioKind::Task => 1,
             },
             script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
@@ -190,6 +194,9 @@ impl Scenario for ShortScenario {
             }
             ShortScenarioKind::Reminded => {
                 telegram.person_says(PERSON, PERSON, "/remind in 1s tea");
+            }
+            ShortScenarioKind::Notified => {
+                telegram.person_says(PERSON, PERSON, "hello");
             }
             ShortScenarioKind::Stopped => {
                 telegram.person_sends(PERSON, PERSON, document("note.txt", "make"));

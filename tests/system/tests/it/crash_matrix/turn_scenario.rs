@@ -213,6 +213,7 @@ impl Scenario for TurnScenario {
             done: PathBuf::new(),
             confirms: false,
             reminds: false,
+            notifies: false,
             platform: String::new(),
             adapter: self.platform.adapter(),
             capabilities: self.capabilities.clone(),
