@@ -2,6 +2,8 @@
 
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
+mod start_writes;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -25,7 +27,8 @@ use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, Blobs, Clock, DeclaredFiles, Ids, Inbound, InboundError, LanguageModel, ScriptHost, ledger::TurnRecord,
+    Archive, Blobs, Clock, DeclaredFiles, Ids, Inbound, InboundError, LanguageModel, ScriptHost,
+    intercept::Intercepted, ledger::TurnRecord,
 };
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
@@ -41,6 +44,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::start_writes::{StartWrites, wait_for_start_writes};
 use crate::test_platform::{PlatformRules, TestPlatform};
 
 /// After how long a turn that is not over is taken for stuck.
@@ -170,8 +174,9 @@ impl Product {
         let channel =
             OpenChannel::new(adapter, &address, capabilities, Arc::clone(&blobs), fetcher(), ADAPTER_TIMEOUTS)
                 .expect("HTTP is spoken");
+        let (hook, start_writes) = StartWrites::new();
         let ports = Ports {
-            ledger: Arc::clone(&ledger).into(),
+            ledger: Arc::new(Intercepted { inner: Arc::clone(&ledger), hook }).into(),
             clock,
             ids,
             blobs,
@@ -198,6 +203,7 @@ impl Product {
             tokio::spawn(async move { channel.listen(inbound, shutdown).await.expect("the platform knows its bot") });
         let tasks = vec![tokio::spawn(runner.run(stop.clone())), listener_task];
         platform.wait_until_connected().await;
+        wait_for_start_writes(start_writes).await;
         let conversation = TestPlatform::conversation(adapter);
         Self { platform, conversation, ledger, messages, stop, tasks, directory }
     }
