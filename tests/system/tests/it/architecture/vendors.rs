@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 77] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -60,7 +60,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 77] = [
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
     ("mockall", &["satchel-ports"]),
-    ("object_store", &["satchel-files"]),
+    ("object_store", &["satchel-blobs-s3"]),
     ("opentelemetry", &["satchel"]),
     ("opentelemetry-otlp", &["satchel"]),
     ("opentelemetry_sdk", &["satchel"]),
@@ -74,6 +74,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 77] = [
         "reqwest",
         &[
             "satchel",
+            "satchel-blobs-s3",
             "satchel-discord",
             "satchel-http",
             "satchel-models",
@@ -124,6 +125,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 77] = [
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),
     ("similar", &["satchel-tools"]),
+    ("sqlx", &["satchel-ledger-postgres"]),
     ("strsim", &["satchel"]),
     ("symphonia", &["satchel-decoder"]),
     ("tar", &["satchel-files"]),

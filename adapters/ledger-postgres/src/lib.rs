@@ -1,0 +1,1 @@
+//! The ledger in a PostgreSQL database, which processes on several machines share.

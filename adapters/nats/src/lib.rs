@@ -1,0 +1,1 @@
+//! Events on NATS JetStream, and the requests of other programs.
