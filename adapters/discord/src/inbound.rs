@@ -44,6 +44,7 @@ const EVENTS_CAPACITY: usize = 16;
 const CLOCK_TOLERANCE_MS: u64 = 2_000;
 
 /// Receives what people write to the bot.
+#[derive(Clone)]
 pub struct DiscordListener {
     settings: DiscordSettings,
     channel: Arc<DiscordChannel>,

@@ -12,6 +12,7 @@ mod drafts;
 mod error;
 mod forget;
 mod forget_conversation;
+mod gateways;
 mod history;
 mod inbox;
 mod inspect;

@@ -25,6 +25,7 @@ use self::{processor::InboundProcessor, reader::InboundReader};
 use crate::{TelegramChannel, TelegramError, TelegramSettings};
 
 /// Receives what people write to the bot.
+#[derive(Clone)]
 pub struct TelegramListener {
     settings: TelegramSettings,
     channel: Arc<TelegramChannel>,

@@ -15,12 +15,12 @@ use crate::{
     ledger::{
         Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, CreateReminderOutcome,
-        ForgetConversationOutcome, ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError,
-        ListingChange, NewQuestion, NewReminder, Outbox, OutboxQuery, Pairing, PairingDecision, PairingOutcome,
-        PairingRequest, PairingRules, Pairings, Person, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome,
-        RecordedMessages, ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders,
-        RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery,
-        TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery,
+        ForgetConversationOutcome, ForgetOutcome, ForgetRequest, GatewayLease, Gateways, Inbox, JournalEntry, Lease,
+        Leases, LedgerError, ListingChange, NewQuestion, NewReminder, Outbox, OutboxQuery, Pairing, PairingDecision,
+        PairingOutcome, PairingRequest, PairingRules, Pairings, Person, PersonKey, QueuedMessage, QueuedTurn,
+        ReceiveOutcome, RecordedMessages, ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope,
+        Reminders, RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription,
+        TurnQuery, TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery,
     },
 };
 
@@ -72,6 +72,11 @@ intercept! {
         fn load_checkpoint(channel: &ChannelName) -> Option<Value>;
         fn save_checkpoint(channel: &ChannelName, checkpoint: &Value) -> ();
         fn rename_conversation(from: &ConversationId, to: &ConversationId) -> RenameOutcome;
+    }
+    Gateways {
+        fn claim_gateway(channel: &ChannelName) -> Option<GatewayLease>;
+        fn renew_gateway(lease: &GatewayLease) -> bool;
+        fn release_gateway(lease: &GatewayLease) -> ();
     }
     Leases {
         fn claim_lane(channels: &[ChannelName]) -> Option<ClaimedLane>;

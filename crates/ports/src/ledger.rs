@@ -1,4 +1,4 @@
-//! The durable store of input, turns, history and deliveries, as nine ports, each cut by who calls it.
+//! The durable store of input, turns, history and deliveries, as ten ports, each cut by who calls it.
 //!
 //! The database is the only queue (ADR 0003). Each verb is one atomic, durable commit, whatever tables it spans; each
 //! query is a read. One type implements all ports over one database.
@@ -11,6 +11,7 @@
 
 mod archive;
 mod conversations;
+mod gateways;
 mod inbox;
 mod leases;
 mod outbox;
@@ -25,8 +26,9 @@ use satchel_domain::{ConversationId, PartId};
 
 #[cfg(feature = "mocks")]
 pub use self::{
-    archive::MockArchive, conversations::MockConversations, inbox::MockInbox, leases::MockLeases, outbox::MockOutbox,
-    pairings::MockPairings, reminders::MockReminders, storage::MockStorage, turns::MockTurns,
+    archive::MockArchive, conversations::MockConversations, gateways::MockGateways, inbox::MockInbox,
+    leases::MockLeases, outbox::MockOutbox, pairings::MockPairings, reminders::MockReminders, storage::MockStorage,
+    turns::MockTurns,
 };
 pub use self::{
     archive::{
@@ -38,6 +40,7 @@ pub use self::{
         ForgetConversationOutcome, ListingChange, MAX_SEARCH_TERMS, ParseSearchError, RetryOutcome, SearchHit,
         SearchResults, SearchTerms, TurnRetry,
     },
+    gateways::{GATEWAY_TAKEOVER, GatewayLease, Gateways},
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},
     outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
@@ -94,6 +97,7 @@ pub enum LedgerError {
 #[expect(missing_docs, reason = "the type of each is enough")]
 pub struct MockLedger {
     pub inbox: MockInbox,
+    pub gateways: MockGateways,
     pub leases: MockLeases,
     pub turns: MockTurns,
     pub outbox: MockOutbox,
@@ -109,6 +113,7 @@ impl From<MockLedger> for Ledger {
     fn from(mocks: MockLedger) -> Self {
         Self {
             inbox: Arc::new(mocks.inbox),
+            gateways: Arc::new(mocks.gateways),
             leases: Arc::new(mocks.leases),
             turns: Arc::new(mocks.turns),
             outbox: Arc::new(mocks.outbox),
@@ -126,6 +131,8 @@ impl From<MockLedger> for Ledger {
 pub struct Ledger {
     /// What comes in.
     pub inbox: Arc<dyn Inbox>,
+    /// Who receives the messages of which channel.
+    pub gateways: Arc<dyn Gateways>,
     /// Who works on which lane.
     pub leases: Arc<dyn Leases>,
     /// What turns work from and record.
@@ -146,11 +153,12 @@ pub struct Ledger {
 
 impl<T> From<Arc<T>> for Ledger
 where
-    T: Inbox + Leases + Turns + Outbox + Pairings + Archive + Conversations + Reminders + Storage + 'static,
+    T: Inbox + Gateways + Leases + Turns + Outbox + Pairings + Archive + Conversations + Reminders + Storage + 'static,
 {
     fn from(store: Arc<T>) -> Self {
         Self {
             inbox: Arc::clone(&store) as _,
+            gateways: Arc::clone(&store) as _,
             leases: Arc::clone(&store) as _,
             turns: Arc::clone(&store) as _,
             outbox: Arc::clone(&store) as _,

@@ -85,8 +85,8 @@ pub use {
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::{
-        MockArchive, MockConversations, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings, MockReminders,
-        MockStorage, MockTurns,
+        MockArchive, MockConversations, MockGateways, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings,
+        MockReminders, MockStorage, MockTurns,
     },
     media::MockMediaMeter,
     notifications::MockNotifications,

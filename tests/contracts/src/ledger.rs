@@ -8,6 +8,7 @@ pub mod conversations;
 pub mod cross_port;
 pub mod drafts;
 pub mod files;
+pub mod gateways;
 pub mod inbox;
 pub mod lanes;
 pub mod messages;

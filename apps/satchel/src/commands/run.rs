@@ -29,6 +29,7 @@ use satchel_metrics::{
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Notifications};
 use satchel_routing::tables;
 use satchel_runtime::{
+    gateway::Gateway,
     retention::RetentionTask,
     schedules::{ReminderScheduler, Scheduler},
 };
@@ -68,12 +69,13 @@ pub(crate) const OPEN_TO_ALL: &str =
 /// A platform that this process hosts.
 struct HostedPlatform {
     channel: Arc<dyn Channel>,
-    /// Receives its messages until it is stopped.
+    /// Receives its messages until it is stopped, while this process is the channel's gateway.
     listen: ListenFn,
 }
 
 /// Receives a platform's messages until the token is cancelled.
-type ListenFn = Box<dyn FnOnce(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
+type ListenFn =
+    Box<dyn Fn(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send + Sync>;
 
 /// Checks that at least one channel is configured.
 ///
@@ -240,8 +242,10 @@ async fn start_services(
     let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
-    for HostedPlatform { listen, .. } in platforms {
-        tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
+    for HostedPlatform { channel, listen } in platforms {
+        let gateway = Gateway { gateways: Arc::clone(&stores.ledger.gateways), channel: channel.name() };
+        let (inbound, stop) = (Arc::clone(&inbound), stop.clone());
+        tasks.spawn(async move { gateway.run(|connection| listen(Arc::clone(&inbound), connection), stop).await });
     }
     let retention = RetentionTask {
         limits: config.attachments.retention.limits(),

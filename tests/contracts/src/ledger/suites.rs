@@ -5,6 +5,7 @@
 macro_rules! ledger_contract {
     ($fixture:expr) => {
         $crate::inbox_contract!($fixture);
+        $crate::gateways_contract!($fixture);
         $crate::leases_contract!($fixture);
         $crate::turns_contract!($fixture);
         $crate::outbox_contract!($fixture);
@@ -53,6 +54,18 @@ macro_rules! inbox_contract {
             settings::renamed_conversation_keeps_its_settings
             audit::renamed_conversation_keeps_its_audit
             usage::renamed_conversation_keeps_its_usage
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Gateways`.
+#[macro_export]
+macro_rules! gateways_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            gateways::gateway_has_one_holder_and_rising_tokens
+            gateways::dead_holders_gateway_is_claimable
+            gateways::renewal_reports_a_lost_gateway
         }
     };
 }

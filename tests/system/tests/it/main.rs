@@ -19,6 +19,7 @@ mod examples;
 mod fault_matrix;
 mod file_numbers;
 mod full_disk;
+mod gateways;
 mod guide;
 mod kill_matrix;
 mod model_requests;

@@ -27,7 +27,8 @@ pub(super) fn open_channel(
     let listener = TelegramListener::new(settings, Arc::clone(&channel));
     Ok(Some(HostedPlatform {
         channel,
-        listen: Box::new(|inbound, stop| {
+        listen: Box::new(move |inbound, stop| {
+            let listener = listener.clone();
             Box::pin(async move { listener.run(inbound, stop).await.map_err(setup_error) })
         }),
     }))

@@ -109,10 +109,13 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
         "secrecy",
         &[
             "satchel",
+            "satchel-blobs-s3",
             "satchel-discord",
             "satchel-files",
+            "satchel-ledger-postgres",
             "satchel-metrics",
             "satchel-models",
+            "satchel-nats",
             "satchel-platform-http",
             "satchel-ports",
             "satchel-speech",

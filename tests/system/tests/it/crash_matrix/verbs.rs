@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 38] = [
+const EXEMPT_VERBS: [(&str, &str); 41] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -58,6 +58,9 @@ const EXEMPT_VERBS: [(&str, &str); 38] = [
     ("files.store", "no attachment of the scenario is downloaded, and what is stored is gone with its process"),
     ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
     ("ledger.audit", "only operators ask"),
+    ("ledger.claim_gateway", "only `run` does it, before anything comes in"),
+    ("ledger.renew_gateway", "only `run` does it, beside all turns"),
+    ("ledger.release_gateway", "only `run` does it, after everything"),
     ("ledger.change_listing", "only the page does it"),
     ("ledger.forget_conversation", "only the page does it"),
     ("ledger.index_turns", "only maintenance and searches do it, not a turn"),

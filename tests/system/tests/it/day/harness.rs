@@ -24,6 +24,9 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The log of the process that [`DayHarness::start`] starts.
+const LOG: &str = "log";
+
 /// The binary with its data, a model's server, a voice's server, and Ann's chat.
 pub(crate) struct DayHarness<C> {
     pub(crate) chat: C,
@@ -147,12 +150,17 @@ impl<C: TestChat> DayHarness<C> {
     }
 
     pub(crate) async fn start(&mut self) {
+        self.satchel = Some(self.spawn(LOG));
+        self.chat.wait_until_connected().await;
+    }
+
+    /// Starts one more process on the same data, with a log of its own. It is killed when it is dropped.
+    pub(crate) fn spawn(&self, log: &str) -> Child {
         let mut command: Command = self.home.satchel_command(&["run", "--log", "trace"]).into();
-        let log = File::options().create(true).append(true).open(self.home.root().join("log"));
+        let log = File::options().create(true).append(true).open(self.home.root().join(log));
         let log = log.expect("a log can be written");
         command.stdout(Stdio::null()).stderr(log).kill_on_drop(true);
-        self.satchel = Some(command.spawn().expect("the binary can be started"));
-        self.chat.wait_until_connected().await;
+        command.spawn().expect("the binary can be started")
     }
 
     /// The command line on the same data, with these arguments.
@@ -282,6 +290,10 @@ impl<C: TestChat> DayHarness<C> {
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.home.root().join("log")).unwrap_or_default()
+        self.read_log(LOG)
+    }
+
+    pub(crate) fn read_log(&self, name: &str) -> String {
+        fs::read_to_string(self.home.root().join(name)).unwrap_or_default()
     }
 }

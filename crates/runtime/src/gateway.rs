@@ -1,0 +1,132 @@
+//! Keeps one process at a time connected to a platform; the others wait to take over.
+
+use std::{error::Error, pin::pin, sync::Arc, time::Duration};
+
+use satchel_domain::ChannelName;
+use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayLease, Gateways};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How often a process that waits tries to claim the gateway. With [`GATEWAY_TAKEOVER`] it takes over within ten seconds.
+const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the lease is renewed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a renewal may take before it counts as failed.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How soon a renewal that failed is retried.
+const RENEWAL_RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// For how long after a renewal this process trusts its lease. The rest, before others may claim it, is for closing the
+/// connection.
+const TRUST: Duration = GATEWAY_TAKEOVER.saturating_sub(Duration::from_secs(1));
+
+/// The gateway of a channel, which this process holds or waits for.
+pub struct Gateway {
+    pub gateways: Arc<dyn Gateways>,
+    pub channel: ChannelName,
+}
+
+impl Gateway {
+    /// Listens to the platform whenever this process holds the gateway, until `stop`. A listener whose token is cancelled
+    /// ends its connection. Losing the gateway loses nothing: what two processes receive is stored once.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub async fn run<F, E>(&self, listen: impl Fn(CancellationToken) -> F, stop: CancellationToken) -> Result<(), E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        while let Some((lease, trusted_until)) = stop.run_until_cancelled(self.wait_for_lease()).await {
+            let connection = stop.child_token();
+            let mut listening = pin!(listen(connection.clone()));
+            tokio::select! {
+                result = &mut listening => {
+                    self.release(&lease).await;
+                    return result;
+                }
+                () = self.renew_until_lost(&lease, trusted_until) => {
+                    connection.cancel();
+                    listening.await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the gateway is this process's. Returns the lease, and until when it can be trusted.
+    async fn wait_for_lease(&self) -> (GatewayLease, Instant) {
+        let channel = &self.channel;
+        let (mut has_waited, mut has_failed) = (false, false);
+        loop {
+            let sent_at = Instant::now();
+            match self.gateways.claim_gateway(channel).await {
+                Ok(Some(lease)) => {
+                    if has_waited || has_failed {
+                        tracing::info!(%channel, "this process receives the channel's messages now");
+                    }
+                    return (lease, sent_at + TRUST);
+                }
+                Ok(None) if !has_waited => {
+                    has_waited = true;
+                    tracing::info!(
+                        %channel,
+                        "another process receives the channel's messages; this one takes over when that ends"
+                    );
+                }
+                Ok(None) => {}
+                Err(error) if !has_failed => {
+                    has_failed = true;
+                    tracing::warn!(%channel, error = &error as &dyn Error, "claiming the gateway failed; retrying");
+                }
+                Err(_) => {}
+            }
+            sleep(CLAIM_INTERVAL).await;
+        }
+    }
+
+    /// Renews the lease until another process has it, or may have it.
+    async fn renew_until_lost(&self, lease: &GatewayLease, mut trusted_until: Instant) {
+        let channel = &self.channel;
+        let mut interval = RENEWAL_INTERVAL;
+        loop {
+            sleep(interval).await;
+            let sent_at = Instant::now();
+            // Also after a machine's sleep: the lease may still be this process's.
+            match timeout(RENEWAL_TIMEOUT, self.gateways.renew_gateway(lease)).await {
+                Ok(Ok(true)) => {
+                    trusted_until = sent_at + TRUST;
+                    interval = RENEWAL_INTERVAL;
+                }
+                Ok(Ok(false)) => {
+                    tracing::warn!(%channel, "another process receives the channel's messages now");
+                    return;
+                }
+                _ if Instant::now() + RENEWAL_RETRY_INTERVAL + RENEWAL_TIMEOUT <= trusted_until => {
+                    interval = RENEWAL_RETRY_INTERVAL;
+                }
+                Ok(Err(error)) => {
+                    let error = &error as &dyn Error;
+                    tracing::warn!(%channel, error, "the gateway could not be renewed; disconnecting");
+                    return;
+                }
+                Err(_) => {
+                    tracing::warn!(%channel, "the gateway was not renewed in time; disconnecting");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn release(&self, lease: &GatewayLease) {
+        if let Err(error) = self.gateways.release_gateway(lease).await {
+            let (channel, error) = (&self.channel, &error as &dyn Error);
+            tracing::warn!(%channel, error, "releasing the gateway failed; others can claim it in a few seconds");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
