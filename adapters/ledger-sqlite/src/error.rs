@@ -12,6 +12,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     #[error("a statement failed")]
     Statement(#[from] rusqlite::Error),
+    #[error("the locks of the processes can't be read")]
+    Locks(#[from] std::io::Error),
     #[error("a row contains an invalid {what}")]
     Row { what: &'static str },
     #[error("the transaction that it was part of failed")]

@@ -95,11 +95,10 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
             commands::send::check(options)?;
             let data = load_existing_data(&command)?;
             commands::restored_copy::check_released(&data.config)?;
-            let is_served = commands::existing_data::is_in_use(&data.config)?;
             let text = commands::send::read_text(options)?;
             run_in_runtime(async {
                 let stores = data.open().await?;
-                let request = SendRequest { options, text, is_served, cwd };
+                let request = SendRequest { options, text, cwd };
                 commands::send::run(request, &data.config, &stores, &mut std::io::stdout().lock()).await
             })
         }

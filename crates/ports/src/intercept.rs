@@ -116,6 +116,7 @@ intercept! {
     }
     Archive {
         fn ping() -> ();
+        fn count_processes() -> usize;
         fn count_undecodable() -> Vec<UndecodableCount>;
         fn turn(turn: TurnId) -> Option<TurnRecord>;
         fn turns(query: &TurnQuery) -> Vec<TurnRecord>;

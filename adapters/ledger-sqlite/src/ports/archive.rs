@@ -14,6 +14,10 @@ impl Archive for SqliteLedger {
         self.read("checking the database", queries::ping).await
     }
 
+    async fn count_processes(&self) -> Result<usize, LedgerError> {
+        self.read("counting the processes", |db| Ok(db.process.owners.living()?)).await
+    }
+
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
         self.read("reading a turn", move |db| records::turn(db, turn)).await
     }

@@ -43,15 +43,6 @@ pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec
     anyhow::bail!(missing_data_message(directory, file.as_deref(), &running, &idle))
 }
 
-/// Whether a process works with the configured data now. Call it before this process opens them.
-///
-/// # Errors
-/// When the configuration names no directory.
-pub fn is_in_use(config: &Config) -> anyhow::Result<bool> {
-    let directory = stores::database_dir(config)?;
-    Ok(directory.canonicalize().is_ok_and(|directory| open_data_dirs().contains(&directory)))
-}
-
 /// Reports on standard error where Satchel runs if the data here is empty: it may be a second database that was created
 /// by accident.
 ///

@@ -28,8 +28,6 @@ const STDIN_NAME: &str = "stdin";
 pub struct SendRequest<'a> {
     pub options: &'a SendOptions,
     pub text: String,
-    /// Whether a process has the data open now.
-    pub is_served: bool,
     pub cwd: &'a Path,
 }
 
@@ -75,7 +73,7 @@ pub async fn run(
     stores: &Stores,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let SendRequest { options, text, is_served, cwd } = request;
+    let SendRequest { options, text, cwd } = request;
     let SendOptions { conversation, attach, key, json, .. } = options;
     let service = notification_service(config, stores);
     // Before the files are copied.
@@ -85,6 +83,7 @@ pub async fn run(
     for file in attach {
         files.push(store_file(file, cwd, &*stores.blobs, limit).await?);
     }
+    let is_served = stores.ledger.archive.count_processes().await? > 1;
     let notification = Notification { conversation: conversation.clone(), key: key.clone(), text, files };
     let turn = service.send(notification).await.map_err(into_cli_error)?;
     match json {

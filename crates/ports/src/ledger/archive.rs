@@ -22,6 +22,9 @@ pub trait Archive: Send + Sync {
     /// Checks that the store responds, by its smallest query.
     async fn ping(&self) -> Result<(), LedgerError>;
 
+    /// Counts the processes that have the ledger open, this one included. One that has just ended may still count.
+    async fn count_processes(&self) -> Result<usize, LedgerError>;
+
     /// Reads a turn.
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError>;
 

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use satchel_domain::{Attachment, HistoryMessage};
 use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError};
+use satchel_wait::wait_until_async;
 
 use super::{
     LedgerFixture, assert_lost, completed_turn, conversation, message, new_file, receive, sent_settlement, settle,
@@ -99,6 +100,18 @@ pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
         "nothing was settled again"
     );
     assert_eq!(two.archive.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
+}
+
+/// Catches: a process that counts only itself, or one that has ended for good.
+pub async fn open_processes_are_counted(fixture: &impl LedgerFixture) {
+    let one = fixture.open().await;
+    assert_eq!(one.archive.count_processes().await.unwrap(), 1);
+    let two = fixture.open().await;
+    assert_eq!(one.archive.count_processes().await.unwrap(), 2);
+    assert_eq!(two.archive.count_processes().await.unwrap(), 2);
+    drop(one);
+    wait_until_async("the process that ended is gone", async || two.archive.count_processes().await.unwrap() == 1)
+        .await;
 }
 
 /// Completes a turn with one part and settles that, so that its lane is given back.

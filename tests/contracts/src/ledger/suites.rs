@@ -197,6 +197,7 @@ macro_rules! archive_contract {
             turns::turns_are_paged
             files::files_are_filtered
             files::foreign_file_is_unknown
+            processes::open_processes_are_counted
         }
     };
 }

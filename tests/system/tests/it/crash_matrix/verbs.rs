@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 41] = [
+const EXEMPT_VERBS: [(&str, &str); 42] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -81,6 +81,7 @@ const EXEMPT_VERBS: [(&str, &str); 41] = [
     ("ledger.close_question", "only where nobody answers, or the question can't be shown"),
     ("ledger.list_pairings", "only owners and operators ask"),
     ("ledger.list_people", "only owners and operators ask"),
+    ("ledger.count_processes", "only `satchel send` asks"),
     ("ledger.ping", "only the page's `/readyz` asks"),
     ("ledger.prune_audit", "only the hourly maintenance does it, not a turn"),
     ("ledger.record_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
