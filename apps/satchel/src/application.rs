@@ -21,7 +21,8 @@ use crate::{
         ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{
-        self, audit::AuditFilter, not_built, resolve::ResolveServices, send::SendRequest, terminal::TerminalEnv,
+        self, audit::AuditFilter, not_built, resolve::ResolveServices, run::ServingProcess, send::SendRequest,
+        terminal::TerminalEnv,
     },
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
@@ -67,7 +68,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         anyhow::Ok(ExistingData { config, running_data_dirs })
     };
     match &command {
-        CliCommand::Run(RunOptions { open, wait_for_worker }) => {
+        CliCommand::Run(RunOptions { role, open, wait_for_worker }) => {
             let loaded = Arc::new(load_built_config(&command)?);
             let config = loaded.config();
             commands::run::check_channels(config)?;
@@ -77,7 +78,8 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
                 let stores = stores::open(config, None).await?;
                 let browser = commands::run::browser(environment).filter(|_| *open);
                 let workers = adapters::open_worker_hosts(config, &stores.blobs, *wait_for_worker);
-                commands::run::run(&loaded, stores, &selection, workers, browser, &mut std::io::stdout()).await
+                let process = ServingProcess { loaded: &loaded, stores, selection: &selection, role: *role, browser };
+                commands::run::run(process, workers, &mut std::io::stdout()).await
             })
         }
         CliCommand::Chat(options) => {

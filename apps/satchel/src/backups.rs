@@ -58,9 +58,12 @@ impl BackupSource {
     /// # Errors
     /// When it is in no directories.
     pub(crate) fn new(config: &Config, with_secrets: bool) -> anyhow::Result<Self> {
+        let database_dir = stores::sqlite_dir(config).context(
+            "the ledger is in PostgreSQL, which Satchel's backups don't copy: back it up with `pg_dump` or by its server",
+        )?;
         Ok(Self {
             data_dir: config.storage.data_dir().to_owned(),
-            database_dir: stores::database_dir(config)?.to_owned(),
+            database_dir: database_dir.to_owned(),
             blobs_dir: stores::blobs_dir(config)?,
             with_secrets,
         })

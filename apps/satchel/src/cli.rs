@@ -2,6 +2,7 @@
 
 mod backup;
 mod conversation;
+mod run;
 mod scripting;
 
 use std::{ffi::OsString, path::PathBuf, str::FromStr};
@@ -15,7 +16,10 @@ pub use self::backup::{
     ReleaseOptions, RestoredCopyCommand, UnsettledChoice,
 };
 use self::conversation::{parse_console_conversation, parse_conversation};
-pub use self::scripting::{CompletionShell, SendOptions};
+pub use self::{
+    run::{Role, RunOptions},
+    scripting::{CompletionShell, SendOptions},
+};
 use crate::config::leaf::amount::ConfigDuration;
 
 /// A self-hosted assistant that loses no file.
@@ -154,17 +158,6 @@ pub struct NotBuilt {
     /// Ignored.
     #[arg(allow_hyphen_values = true, hide = true)]
     pub rest: Vec<OsString>,
-}
-
-/// The arguments of `run`.
-#[derive(Debug, Default, Args)]
-pub struct RunOptions {
-    /// Open the page in this desktop's browser
-    #[arg(long)]
-    pub open: bool,
-    /// Let scripts wait for a script worker that doesn't exist yet, instead of turning them off; for builds of both
-    #[arg(long, hide = true)]
-    pub wait_for_worker: bool,
 }
 
 /// The subcommands of `task`.

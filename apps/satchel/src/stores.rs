@@ -54,7 +54,7 @@ pub struct Stores {
 /// When a directory or the database can't be used.
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
-    let database_dir = database_dir(config)?;
+    let database_dir = sqlite_dir(config).context("PostgreSQL is not built yet")?;
     let blobs_dir = blobs_dir(config)?;
     create_private_dir(data_dir)
         .await
@@ -132,15 +132,13 @@ fn file_runner(config: &Config) -> Arc<dyn FileRunner> {
     }
 }
 
-/// The directory of the database.
-///
-/// # Errors
-/// When the database is no file.
-pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
+/// The directory of an SQLite database; `None` where the ledger is in PostgreSQL.
+#[must_use]
+pub fn sqlite_dir(config: &Config) -> Option<&Path> {
     match &config.storage.database_url {
-        None => Ok(config.storage.data_dir()),
-        Some(DatabaseBackend::Sqlite { directory }) => Ok(directory),
-        Some(DatabaseBackend::Postgres(_)) => anyhow::bail!("PostgreSQL is not built yet"),
+        None => Some(config.storage.data_dir()),
+        Some(DatabaseBackend::Sqlite { directory }) => Some(directory),
+        Some(DatabaseBackend::Postgres(_)) => None,
     }
 }
 

@@ -17,11 +17,12 @@ use crate::{
 };
 
 /// Checks that the configured database exists, and returns the data directories of running processes if none uses it.
+/// Whether there is one on a server is seen when it is opened.
 ///
 /// # Errors
 /// When it doesn't exist or can't be read; the message names the configuration, the directory and how to change them.
 pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec<PathBuf>> {
-    let directory = stores::database_dir(config)?;
+    let Some(directory) = stores::sqlite_dir(config) else { return Ok(Vec::new()) };
     let file = paths::config_file(sources.file, sources.environment, sources.cwd);
     let has_data = has_database(directory).with_context(|| {
         let configuration = describe_file(file.as_deref());
@@ -53,10 +54,11 @@ pub async fn report_running_elsewhere(
     storage: &dyn Storage,
     running_dirs: &[PathBuf],
 ) -> anyhow::Result<()> {
+    let Some(directory) = stores::sqlite_dir(config) else { return Ok(()) };
     if running_dirs.is_empty() || !storage.active_conversations(Timestamp(0)).await?.is_empty() {
         return Ok(());
     }
-    let mut text = format!("note: the data in {} is empty", stores::database_dir(config)?.display());
+    let mut text = format!("note: the data in {} is empty", directory.display());
     for directory in running_dirs {
         let _ = write!(text, "\nSatchel is running with the data in {}", directory.display());
     }

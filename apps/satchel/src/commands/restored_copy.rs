@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::Context;
 use satchel_ledger_sqlite::{
     HeldBack, HeldChoice, ReleaseRequest, RestoredCopy, SqliteLedger, find_restored_copy, open_data_dirs,
 };
@@ -29,7 +30,7 @@ const MAX_TEXT_CHARS: usize = 60;
 /// # Errors
 /// When it must not run.
 pub fn check_released(config: &Config) -> anyhow::Result<()> {
-    let directory = stores::database_dir(config)?;
+    let Some(directory) = stores::sqlite_dir(config) else { return Ok(()) };
     let Some(copy) = find_restored_copy(directory)? else { return Ok(()) };
     check_original_stopped(&copy, directory)?;
     if copy.released_at.is_none() {
@@ -57,12 +58,17 @@ fn check_original_stopped(copy: &RestoredCopy, directory: &Path) -> anyhow::Resu
     Ok(())
 }
 
+/// The directory of a database that can be a restored copy.
+fn restorable_dir(config: &Config) -> anyhow::Result<&Path> {
+    stores::sqlite_dir(config).context("the ledger is in PostgreSQL, which is never restored from Satchel's backups")
+}
+
 /// Lists what the restored copy holds back.
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
 pub async fn list(config: &Config, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    let ledger = stores::open_ledger(stores::database_dir(config)?).await?;
+    let ledger = stores::open_ledger(restorable_dir(config)?).await?;
     let held = ledger.held_back().await?;
     let missed = missed_runs(config, held.as_ref(), &ledger).await?;
     if json {
@@ -80,7 +86,7 @@ pub async fn list(config: &Config, json: bool, out: &mut dyn Write) -> anyhow::R
 /// # Errors
 /// When something is held back about which nothing was decided, the original runs, or the ledger fails.
 pub async fn release(options: &ReleaseOptions, config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
-    let directory: PathBuf = stores::database_dir(config)?.to_owned();
+    let directory: PathBuf = restorable_dir(config)?.to_owned();
     let ledger = stores::open_ledger(&directory).await?;
     let held = ledger.held_back().await?;
     let missed = missed_runs(config, held.as_ref(), &ledger).await?;

@@ -4,6 +4,7 @@ mod discord;
 mod page_commands;
 mod system;
 mod telegram;
+mod work;
 
 use std::{
     ffi::OsString,
@@ -28,11 +29,7 @@ use satchel_metrics::{
 };
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Notifications};
 use satchel_routing::tables;
-use satchel_runtime::{
-    gateway::Gateway,
-    retention::RetentionTask,
-    schedules::{ReminderScheduler, Scheduler},
-};
+use satchel_runtime::gateway::Gateway;
 use satchel_web::{
     Administration, LoginLinks, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings, load_or_create_token,
 };
@@ -45,17 +42,19 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::system::RunningSystem;
+use self::{
+    system::RunningSystem,
+    work::{Work, start_work},
+};
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
     adapters::{self, WorkerHosts},
-    backups::BackupTask,
     build::{Satchel, SatchelOptions, build},
+    cli::Role,
     config::{Config, LoadedConfig, web::WebToken},
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
-    runtime::machine_zone,
     stores::{self, Stores, file_directories},
 };
 
@@ -76,6 +75,16 @@ struct HostedPlatform {
 /// Receives a platform's messages until the token is cancelled.
 type ListenFn =
     Box<dyn Fn(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send + Sync>;
+
+/// A process that serves, and what it serves with.
+pub struct ServingProcess<'a> {
+    pub loaded: &'a Arc<LoadedConfig>,
+    pub stores: Stores,
+    pub selection: &'a ModelSelection,
+    pub role: Role,
+    /// Opens the page on this desktop.
+    pub browser: Option<&'static str>,
+}
 
 /// Checks that at least one channel is configured.
 ///
@@ -99,13 +108,11 @@ pub fn check_channels(config: &Config) -> Result<(), UsageError> {
 /// # Errors
 /// When something can't be started or fails, or after a second signal.
 pub async fn run(
-    loaded: &Arc<LoadedConfig>,
-    stores: Stores,
-    selection: &ModelSelection,
+    process: ServingProcess<'_>,
     workers: WorkerHosts,
-    browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
+    let ServingProcess { loaded, stores, selection, role, browser } = process;
     let config = loaded.config();
     let stop = CancellationToken::new();
     let stop_now = stop_on_signals(&stop)?;
@@ -128,11 +135,12 @@ pub async fn run(
     }
     let media = Arc::clone(&workers.decoders.media);
     let stores = Stores { blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
-    let address = start_services(loaded, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
+    let services = Services { loaded, stores: &stores, selection, role, metrics: &metrics, stop: &stop };
+    let address = services.start(workers, &mut tasks).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { ok_or_log(login_links.create()) } else { None };
-    print_banner(config, selection, address, link.as_deref(), out)?;
+    print_banner(config, selection, role, address, link.as_deref(), out)?;
     if let (Some(browser), Some(address)) = (browser, address) {
         let page = if needs_login { ok_or_log(login_links.create_page()) } else { None };
         open_page(
@@ -149,176 +157,149 @@ pub async fn run(
     }
 }
 
-/// Starts all tasks; returns the page's address.
-async fn start_services(
-    loaded: &Arc<LoadedConfig>,
-    stores: &Stores,
-    selection: &ModelSelection,
-    workers: WorkerHosts,
-    metrics: &Arc<Metrics>,
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    stop: &CancellationToken,
-) -> anyhow::Result<Option<SocketAddr>> {
-    let config = loaded.config();
-    let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
-    let options = SatchelOptions { reminders: true, ..SatchelOptions::from_config(config) };
-    let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
-    let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
-    let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
-    let named_models = models::open_by_name(agents, &config.models, files, delay, &wrap_model)?;
-    let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
-    let page = match web_settings(config, selection, metrics, stores)? {
-        Some(mut settings) => {
-            settings.images = Some(Arc::clone(&workers.decoders.images));
-            settings.model_takes_images = model.input_support().may_be_sent("image/png");
-            let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
-            Some((settings, Arc::new(channel)))
-        }
-        None => None,
-    };
-    let links = match &page {
-        Some((settings, channel)) => {
-            WebLinks::new(settings, channel, Arc::clone(&stores.clock)).map_err(into_cli_error)?
-        }
-        None => None,
-    };
-    let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
-    let fetcher = adapters::open_fetcher(config);
-    let usual = model.name();
-    let features = CommandFeatures {
-        links: links.is_some(),
-        agents: !options.agents.is_empty(),
-        models: named_models.keys().any(|name| *name != usual),
-        tasks: config.playbooks.tasks().next().is_some(),
-        reminders: true,
-    };
-    let menu = command_menu(features);
-    let open_tasks = config.playbooks.tasks().filter(|task| task.task.allow == AllowedPeople::Everyone);
-    let agent_names = std::iter::once(DEFAULT_AGENT.to_owned());
-    let names = discord::CommandNames {
-        agents: agent_names.chain(options.agents.iter().map(|agent| agent.name.clone())).collect(),
-        // Everybody sees them.
-        tasks: open_tasks.map(|task| task.task.id.clone()).collect(),
-    };
-    let page = page.map(|(settings, channel)| {
-        let choices = named_models.keys().filter(|name| **name != usual).cloned();
-        let models = std::iter::once(usual.clone()).chain(choices);
-        let offers = page_commands::PageOffers { agents: &options.agents, models: models.collect(), features };
-        let commands = page_commands::list_commands(config, offers, &channel.name());
-        (WebSettings { commands, ..settings }, channel)
-    });
-    let platforms = [
-        telegram::open_channel(config, &stores.blobs, &menu)?,
-        discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
-    ];
-    let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
-    let hosted = page.iter().flat_map(|(_, channel)| {
-        [Arc::clone(channel) as Arc<dyn Channel>, Arc::new(channel.for_programs()) as Arc<dyn Channel>]
-    });
-    let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
-    let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
-    let ports = Ports {
-        ledger: stores.ledger.clone(),
-        clock: Arc::clone(&stores.clock),
-        ids: Arc::clone(&stores.ids),
-        blobs: Arc::clone(&stores.blobs),
-        workspace: Arc::new(MeasuredWorkspace::new(Arc::clone(&stores.metered_workspace), Arc::clone(metrics))),
-        bus: Arc::clone(&bus),
-        fetcher,
-        model,
-        models: named_models,
-        speech: adapters::open_speech(config, workers.decoders.audio)?,
-        scripts: workers.scripts,
-        documents: Some(workers.decoders.documents),
-        images: Some(workers.decoders.images),
-        declared_files: stores::open_playbook_files(config).await?,
-        links: links.clone(),
-        channels: channels.collect(),
-        tools: Vec::new(),
-    };
-    let hosted_channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
-    let model_names = ports.models.keys().cloned().collect();
-    let max_files = config.attachments.max_inbound_files_per_turn.as_usize();
-    let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
-    let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
-    let mut address = None;
-    for HostedPlatform { channel, listen } in platforms {
-        let gateway = Gateway { gateways: Arc::clone(&stores.ledger.gateways), channel: channel.name() };
-        let (inbound, stop) = (Arc::clone(&inbound), stop.clone());
-        tasks.spawn(async move { gateway.run(|connection| listen(Arc::clone(&inbound), connection), stop).await });
-    }
-    let retention = RetentionTask {
-        limits: config.attachments.retention.limits(),
-        inbox: Arc::clone(&stores.ledger.inbox),
-        archive: Arc::clone(&stores.ledger.archive),
-        storage: Arc::clone(&stores.ledger.storage),
-        clock: Arc::clone(&stores.clock),
-        inbound: internal_inbound.clone(),
-    };
-    let stopping = stop.clone();
-    tasks.spawn(async move {
-        retention.run_daily(stopping).await;
-        Ok(())
-    });
-    let reminders = ReminderScheduler {
-        reminders: Arc::clone(&stores.ledger.reminders),
-        inbound: internal_inbound.clone(),
-        clock: Arc::clone(&stores.clock),
-        default_zone: machine_zone().into(),
-        channels: hosted_channels.clone(),
-    };
-    let stopping = stop.clone();
-    tasks.spawn(async move {
-        reminders.run(stopping).await;
-        Ok(())
-    });
-    if let Some(backups) = BackupTask::new(config, Arc::clone(&stores.clock))? {
-        let stopping = stop.clone();
-        tasks.spawn(async move {
-            backups.run(stopping).await;
-            Ok(())
+/// What all services of a process share.
+struct Services<'a> {
+    loaded: &'a Arc<LoadedConfig>,
+    stores: &'a Stores,
+    selection: &'a ModelSelection,
+    role: Role,
+    metrics: &'a Arc<Metrics>,
+    stop: &'a CancellationToken,
+}
+
+impl Services<'_> {
+    /// Starts the tasks of the role; returns the page's address.
+    async fn start(
+        &self,
+        workers: WorkerHosts,
+        tasks: &mut JoinSet<anyhow::Result<()>>,
+    ) -> anyhow::Result<Option<SocketAddr>> {
+        let Self { loaded, stores, selection, role, metrics, stop } = *self;
+        let config = loaded.config();
+        let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
+        let options = SatchelOptions { reminders: true, ..SatchelOptions::from_config(config) };
+        let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
+        let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
+        let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
+        let named_models = models::open_by_name(agents, &config.models, files, delay, &wrap_model)?;
+        let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
+        let page = match web_settings(config, selection, metrics, stores)? {
+            Some(mut settings) => {
+                settings.images = Some(Arc::clone(&workers.decoders.images));
+                settings.model_takes_images = model.input_support().may_be_sent("image/png");
+                let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
+                Some((settings, Arc::new(channel)))
+            }
+            None => None,
+        };
+        let links = match &page {
+            Some((settings, channel)) => {
+                WebLinks::new(settings, channel, Arc::clone(&stores.clock)).map_err(into_cli_error)?
+            }
+            None => None,
+        };
+        let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
+        let fetcher = adapters::open_fetcher(config);
+        let usual = model.name();
+        let features = CommandFeatures {
+            links: links.is_some(),
+            agents: !options.agents.is_empty(),
+            models: named_models.keys().any(|name| *name != usual),
+            tasks: config.playbooks.tasks().next().is_some(),
+            reminders: true,
+        };
+        let menu = command_menu(features);
+        let open_tasks = config.playbooks.tasks().filter(|task| task.task.allow == AllowedPeople::Everyone);
+        let agent_names = std::iter::once(DEFAULT_AGENT.to_owned());
+        let names = discord::CommandNames {
+            agents: agent_names.chain(options.agents.iter().map(|agent| agent.name.clone())).collect(),
+            // Everybody sees them.
+            tasks: open_tasks.map(|task| task.task.id.clone()).collect(),
+        };
+        let page = page.map(|(settings, channel)| {
+            let choices = named_models.keys().filter(|name| **name != usual).cloned();
+            let models = std::iter::once(usual.clone()).chain(choices);
+            let offers = page_commands::PageOffers { agents: &options.agents, models: models.collect(), features };
+            let commands = page_commands::list_commands(config, offers, &channel.name());
+            (WebSettings { commands, ..settings }, channel)
         });
-    }
-    let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
-    let scheduled = scheduler.run(internal_inbound.clone(), Arc::clone(&stores.ledger.inbox), stop.clone());
-    tasks.spawn(async move {
-        scheduled.await;
-        Ok(())
-    });
-    if let Some((settings, channel)) = page {
-        let system = RunningSystem {
-            loaded: Arc::clone(loaded),
-            selection: selection.clone(),
+        let platforms = [
+            telegram::open_channel(config, &stores.blobs, &menu)?,
+            discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
+        ];
+        let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
+        let hosted = page.iter().flat_map(|(_, channel)| {
+            [Arc::clone(channel) as Arc<dyn Channel>, Arc::new(channel.for_programs()) as Arc<dyn Channel>]
+        });
+        let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
+        let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
+        let ports = Ports {
             ledger: stores.ledger.clone(),
             clock: Arc::clone(&stores.clock),
-            started_at: stores.clock.now(),
-            channels: hosted_channels,
-            model_names,
-            tools,
-        };
-        let is_owned = page_commands::is_owners_page(config, &channel.name());
-        let administration = is_owned.then(|| Arc::new(system) as Arc<dyn Administration>);
-        let notifications = NotificationService {
-            inbound: internal_inbound,
-            conversations: Arc::clone(&stores.ledger.conversations),
-            archive: Arc::clone(&stores.ledger.archive),
             ids: Arc::clone(&stores.ids),
-            max_files,
+            blobs: Arc::clone(&stores.blobs),
+            workspace: Arc::new(MeasuredWorkspace::new(Arc::clone(&stores.metered_workspace), Arc::clone(metrics))),
+            bus: Arc::clone(&bus),
+            fetcher,
+            model,
+            models: named_models,
+            speech: adapters::open_speech(config, workers.decoders.audio)?,
+            scripts: workers.scripts,
+            documents: Some(workers.decoders.documents),
+            images: Some(workers.decoders.images),
+            declared_files: stores::open_playbook_files(config).await?,
+            links: links.clone(),
+            channels: channels.collect(),
+            tools: Vec::new(),
         };
-        let ports = web_ports(stores, inbound, Arc::new(notifications), bus, links);
-        let ports = WebPorts { administration, ..ports };
-        let server = WebServer::bind(settings, channel, ports).await;
-        let server = server.map_err(into_cli_error)?;
-        address = Some(server.address());
-        let stop = stop.clone();
-        tasks.spawn(async move { server.serve(stop).await.context("the web page failed") });
+        let hosted_channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
+        let model_names = ports.models.keys().cloned().collect();
+        let max_files = config.attachments.max_inbound_files_per_turn.as_usize();
+        let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
+        let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
+        let mut address = None;
+        if role.works() {
+            let work = Work { runner, inbound: internal_inbound.clone(), channels: hosted_channels.clone() };
+            start_work(config, stores, work, tasks, stop)?;
+        }
+        if !role.receives() {
+            return Ok(None);
+        }
+        for HostedPlatform { channel, listen } in platforms {
+            let gateway = Gateway { gateways: Arc::clone(&stores.ledger.gateways), channel: channel.name() };
+            let (inbound, stop) = (Arc::clone(&inbound), stop.clone());
+            tasks.spawn(async move { gateway.run(|connection| listen(Arc::clone(&inbound), connection), stop).await });
+        }
+        if let Some((settings, channel)) = page {
+            let system = RunningSystem {
+                loaded: Arc::clone(loaded),
+                selection: selection.clone(),
+                ledger: stores.ledger.clone(),
+                clock: Arc::clone(&stores.clock),
+                started_at: stores.clock.now(),
+                channels: hosted_channels,
+                model_names,
+                tools,
+            };
+            let is_owned = page_commands::is_owners_page(config, &channel.name());
+            let administration = is_owned.then(|| Arc::new(system) as Arc<dyn Administration>);
+            let notifications = NotificationService {
+                inbound: internal_inbound,
+                conversations: Arc::clone(&stores.ledger.conversations),
+                archive: Arc::clone(&stores.ledger.archive),
+                ids: Arc::clone(&stores.ids),
+                max_files,
+            };
+            let ports = web_ports(stores, inbound, Arc::new(notifications), bus, links);
+            let ports = WebPorts { administration, ..ports };
+            let server = WebServer::bind(settings, channel, ports).await;
+            let server = server.map_err(into_cli_error)?;
+            address = Some(server.address());
+            let stop = stop.clone();
+            tasks.spawn(async move { server.serve(stop).await.context("the web page failed") });
+        }
+        Ok(address)
     }
-    let stop = stop.clone();
-    tasks.spawn(async move {
-        runner.run(stop).await;
-        Ok(())
-    });
-    Ok(address)
 }
 
 /// What the page works on. A conversation that is deleted there goes with its workspace and its files.
@@ -474,6 +455,7 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken
 fn print_banner(
     config: &Config,
     selection: &ModelSelection,
+    role: Role,
     address: Option<SocketAddr>,
     link: Option<&str>,
     out: &mut dyn Write,
@@ -490,7 +472,11 @@ fn print_banner(
         }
     }
     let data = config.storage.data_dir().display();
-    let addresses = addresses.join(" and ");
+    let addresses = match role {
+        Role::All => addresses.join(" and "),
+        Role::Gateway => format!("{} (gateway: agents answer)", addresses.join(" and ")),
+        Role::Agent => "an agent: gateways receive what it answers".to_owned(),
+    };
     let login = match link {
         Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` prints a new one)\n"),
         None if address.is_some() && matches!(config.web.token, WebToken::Off) => format!("{OPEN_TO_ALL}\n"),

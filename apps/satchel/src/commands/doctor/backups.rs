@@ -41,7 +41,7 @@ fn check_newest(directory: &std::path::Path, config: &Config, now: Timestamp) ->
 
 /// Reports what waits for the owner of a restored copy.
 fn check_restored_copy(config: &Config) -> Option<Finding> {
-    let copy = find_restored_copy(stores::database_dir(config).ok()?).ok()??;
+    let copy = find_restored_copy(stores::sqlite_dir(config)?).ok()??;
     let found = format!("this data was restored from a backup of {}", format_timestamp(copy.backup_at));
     let advice = "`satchel backup held` lists what it holds back, `satchel backup release` decides about it";
     Some(match copy.released_at {

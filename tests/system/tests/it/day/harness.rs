@@ -150,13 +150,15 @@ impl<C: TestChat> DayHarness<C> {
     }
 
     pub(crate) async fn start(&mut self) {
-        self.satchel = Some(self.spawn(LOG));
+        self.satchel = Some(self.spawn(LOG, &[]));
         self.chat.wait_until_connected().await;
     }
 
-    /// Starts one more process on the same data, with a log of its own. It is killed when it is dropped.
-    pub(crate) fn spawn(&self, log: &str) -> Child {
-        let mut command: Command = self.home.satchel_command(&["run", "--log", "trace"]).into();
+    /// Starts one more process on the same data, with further arguments and a log of its own. It is killed when it is
+    /// dropped.
+    pub(crate) fn spawn(&self, log: &str, arguments: &[&str]) -> Child {
+        let arguments = [&["run", "--log", "trace"], arguments].concat();
+        let mut command: Command = self.home.satchel_command(&arguments).into();
         let log = File::options().create(true).append(true).open(self.home.root().join(log));
         let log = log.expect("a log can be written");
         command.stdout(Stdio::null()).stderr(log).kill_on_drop(true);

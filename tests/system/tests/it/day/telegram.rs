@@ -18,6 +18,11 @@ impl TelegramChat {
         telegram.private_chat(telegram.person(ANN, "Ann"));
         Self(telegram)
     }
+
+    /// How often the bot has asked for updates.
+    pub(crate) fn poll_count(&self) -> u64 {
+        self.0.requests("getUpdates")
+    }
 }
 
 impl TestChat for TelegramChat {

@@ -1,0 +1,43 @@
+//! The arguments of `run`, and the roles that a process can have.
+
+use clap::{Args, ValueEnum};
+
+/// The arguments of `run`.
+#[derive(Debug, Default, Args)]
+pub struct RunOptions {
+    /// What this process does, where several share a database
+    #[arg(long, value_enum, default_value_t)]
+    pub role: Role,
+    /// Open the page in this desktop's browser
+    #[arg(long)]
+    pub open: bool,
+    /// Let scripts wait for a script worker that doesn't exist yet, instead of turning them off; for builds of both
+    #[arg(long, hide = true)]
+    pub wait_for_worker: bool,
+}
+
+/// What a process does, where several share a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Role {
+    /// Everything.
+    #[default]
+    All,
+    /// Receives messages, and serves the page: agents answer.
+    Gateway,
+    /// Answers what gateways receive, delivers it, and does what is scheduled.
+    Agent,
+}
+
+impl Role {
+    /// Whether it connects to platforms and serves the page.
+    #[must_use]
+    pub fn receives(self) -> bool {
+        matches!(self, Self::All | Self::Gateway)
+    }
+
+    /// Whether it works on turns, deliveries and what is scheduled.
+    #[must_use]
+    pub fn works(self) -> bool {
+        matches!(self, Self::All | Self::Agent)
+    }
+}
