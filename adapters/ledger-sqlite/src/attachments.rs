@@ -30,13 +30,13 @@ macro_rules! select_attachment {
 pub(crate) use select_attachment;
 
 #[derive(Debug)]
-pub(crate) struct AttachmentRow(rows::AttachmentRow);
+pub(crate) struct AttachmentRow(rows::AttachmentFields);
 
 impl TryFrom<&Row<'_>> for AttachmentRow {
     type Error = rusqlite::Error;
 
     fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self(rows::AttachmentRow {
+        Ok(Self(rows::AttachmentFields {
             id: row.get("id")?,
             conversation: row.get("conversation")?,
             number: row.get("number")?,
@@ -61,7 +61,7 @@ impl AttachmentRow {
 
 /// The records of the files that some rows name.
 #[derive(Debug, Default)]
-pub(crate) struct Records(pub(crate) stored::Records);
+pub(crate) struct Records(pub(crate) stored::AttachmentRecords);
 
 impl Records {
     /// Reads the records of files, in one statement, or none if there are no files.
@@ -73,7 +73,7 @@ impl Records {
             select_attachment!("WHERE attachments.id IN (SELECT unhex(value) FROM json_each(?1))"),
             [hex_ids(files.into_iter().map(|file| file.0))],
         )?;
-        Ok(Self(stored::Records::from_rows(rows.into_iter().map(|row| row.0))?))
+        Ok(Self(stored::AttachmentRecords::from_rows(rows.into_iter().map(|row| row.0))?))
     }
 
     /// Reads the records of files that a caller names. All must be of this conversation.
@@ -112,7 +112,7 @@ pub(crate) fn store(
     file: &NewAttachment,
 ) -> Result<Attachment> {
     let mut known = Records::read(db, HashSet::from([file.id]))?;
-    if let Some(stored) = known.0.take(file.id) {
+    if let Some(stored) = known.0.remove(file.id) {
         return if stored.conversation == *conversation {
             Ok(stored)
         } else {

@@ -3,7 +3,7 @@
 use rusqlite::{Row, params};
 use satchel_domain::{Attachment, FileReference, Timestamp};
 use satchel_ledger::{
-    forget::{ForgottenFile, Rewrite, transcribed_words},
+    forget::{ForgottenFile, Rewrite, transcribed_text},
     quota::Account,
 };
 use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
@@ -104,7 +104,7 @@ fn read_transcription(db: &Database, file: &Attachment) -> Result<Option<String>
          WHERE attachments.id = ?1 AND inbox_files.transcription IS NOT NULL",
         [file.id.0],
     )?;
-    Ok(transcription.and_then(|(transcription,)| transcribed_words(transcription.0)))
+    Ok(transcription.and_then(|(transcription,)| transcribed_text(transcription.0)))
 }
 
 /// A column of documents that name files: its rows, and how a document is rewritten.

@@ -5,7 +5,7 @@ use std::{num::NonZeroU64, ops::Deref};
 use rusqlite::Row;
 use satchel_domain::{AttachmentId, ChannelName, ConversationId, Part};
 use satchel_ledger::rows as ledger_rows;
-pub(crate) use satchel_ledger::rows::{AttachmentRow, signed};
+pub(crate) use satchel_ledger::rows::{AttachmentFields, signed};
 use satchel_ports::ledger::QueuedMessage;
 
 use crate::{
@@ -29,10 +29,10 @@ macro_rules! select_part {
 pub(crate) use select_part;
 
 #[derive(Debug)]
-pub(crate) struct PartRow(ledger_rows::PartRow);
+pub(crate) struct PartRow(ledger_rows::PartFields);
 
 impl Deref for PartRow {
-    type Target = ledger_rows::PartRow;
+    type Target = ledger_rows::PartFields;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -43,7 +43,7 @@ impl TryFrom<&Row<'_>> for PartRow {
     type Error = rusqlite::Error;
 
     fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self(ledger_rows::PartRow {
+        Ok(Self(ledger_rows::PartFields {
             id: row.get("id")?,
             conversation: row.get("conversation")?,
             turn: row.get("turn")?,
@@ -109,10 +109,10 @@ pub(crate) use select_messages;
 
 /// A message joined with one of its files; a message without files is one row without a file.
 #[derive(Debug)]
-pub(crate) struct MessageRow(ledger_rows::MessageRow);
+pub(crate) struct MessageRow(ledger_rows::MessageFields);
 
 impl Deref for MessageRow {
-    type Target = ledger_rows::MessageRow;
+    type Target = ledger_rows::MessageFields;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -123,7 +123,7 @@ impl TryFrom<&Row<'_>> for MessageRow {
     type Error = rusqlite::Error;
 
     fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self(ledger_rows::MessageRow {
+        Ok(Self(ledger_rows::MessageFields {
             id: row.get("id")?,
             turn: row.get("turn")?,
             answered_in: row.get("answered_in")?,

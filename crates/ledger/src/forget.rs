@@ -85,7 +85,7 @@ fn replace_text(document: &mut Value, words: &str) {
 
 /// Returns the words of a voice note, if it has any.
 #[must_use]
-pub fn transcribed_words(transcription: Transcription) -> Option<String> {
+pub fn transcribed_text(transcription: Transcription) -> Option<String> {
     match transcription {
         Transcription::Text(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
         Transcription::Failed(_) => None,

@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::stored::{AttachmentRef, Records, Result, StoredError};
+use crate::stored::{AttachmentRecords, AttachmentRef, Result, StoredError};
 
 /// The row of a part.
 #[derive(Debug)]
-pub struct PartRow {
+pub struct PartFields {
     pub id: Uuid,
     pub conversation: String,
     pub turn: Uuid,
@@ -41,7 +41,7 @@ pub struct PartRow {
     pub created_at: i64,
 }
 
-impl PartRow {
+impl PartFields {
     fn question(&self) -> Result<Option<CallQuestion>> {
         let Some(call) = self.call else { return Ok(None) };
         Ok(Some(CallQuestion {
@@ -57,7 +57,7 @@ impl PartRow {
     }
 
     /// The part, with the records of its files.
-    pub fn into_part(self, records: &Records) -> Result<Part> {
+    pub fn into_part(self, records: &AttachmentRecords) -> Result<Part> {
         let question = self.question()?;
         let message = self.target.map(MessageRef);
         let operation = match (self.content, message) {
@@ -87,7 +87,7 @@ impl PartRow {
 
 /// A message joined with one of its files; a message without files is one row without a file.
 #[derive(Debug)]
-pub struct MessageRow {
+pub struct MessageFields {
     pub id: Uuid,
     pub turn: Uuid,
     /// The turn that consumed it, or will.
@@ -104,7 +104,7 @@ pub struct MessageRow {
     pub transcription: Option<Transcription>,
 }
 
-impl MessageRow {
+impl MessageFields {
     /// The id of its file, once that is stored.
     pub fn file(&self) -> Option<AttachmentId> {
         self.attachment.map(AttachmentId)
@@ -112,7 +112,10 @@ impl MessageRow {
 }
 
 /// Gathers the rows of each message, which follow one another, with the records of their files.
-pub fn messages(rows: impl IntoIterator<Item = MessageRow>, records: &Records) -> Result<Vec<QueuedMessage>> {
+pub fn messages(
+    rows: impl IntoIterator<Item = MessageFields>,
+    records: &AttachmentRecords,
+) -> Result<Vec<QueuedMessage>> {
     let mut messages: Vec<QueuedMessage> = Vec::new();
     for row in rows {
         let file = match row.file_state.as_deref() {
@@ -151,7 +154,7 @@ fn inbound_message(mut fields: Map<String, Value>, conversation: String) -> Resu
 
 /// The row of a file's record.
 #[derive(Debug)]
-pub struct AttachmentRow {
+pub struct AttachmentFields {
     pub id: Uuid,
     pub conversation: String,
     pub number: i64,
@@ -166,7 +169,7 @@ pub struct AttachmentRow {
     pub created_at: i64,
 }
 
-impl AttachmentRow {
+impl AttachmentFields {
     pub fn into_attachment(self) -> Result<Attachment> {
         Ok(Attachment {
             id: AttachmentId(self.id),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use satchel_domain::{Attachment, AttachmentId, ConversationId, Filename, Sha256, Visibility};
 use serde::{Deserialize, Serialize};
 
-use crate::rows::AttachmentRow;
+use crate::rows::AttachmentFields;
 
 pub(crate) type Result<T, E = StoredError> = std::result::Result<T, E>;
 
@@ -54,14 +54,14 @@ impl From<AttachmentId> for AttachmentRef {
 
 /// The records of the files that some rows name.
 #[derive(Debug, Default)]
-pub struct Records(HashMap<AttachmentId, Attachment>);
+pub struct AttachmentRecords(HashMap<AttachmentId, Attachment>);
 
-impl Records {
+impl AttachmentRecords {
     /// Collects the records of rows.
     ///
     /// # Errors
     /// When a row can't be read.
-    pub fn from_rows(rows: impl IntoIterator<Item = AttachmentRow>) -> Result<Self> {
+    pub fn from_rows(rows: impl IntoIterator<Item = AttachmentFields>) -> Result<Self> {
         let records = rows.into_iter().map(|row| Ok((AttachmentId(row.id), row.into_attachment()?)));
         records.collect::<Result<_>>().map(Self)
     }
@@ -79,7 +79,7 @@ impl Records {
     }
 
     /// Takes the record of a file out.
-    pub fn take(&mut self, file: AttachmentId) -> Option<Attachment> {
+    pub fn remove(&mut self, file: AttachmentId) -> Option<Attachment> {
         self.0.remove(&file)
     }
 

@@ -50,11 +50,11 @@ const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
 /// What the ledgers decide alike; they alone may depend on it.
 const LEDGER_DECISIONS: &str = "satchel-ledger";
-const LEDGER_ADAPTERS: [&str; 1] = ["satchel-ledger-sqlite"];
+const LEDGER_ADAPTERS: [&str; 2] = ["satchel-ledger-postgres", "satchel-ledger-sqlite"];
 
 /// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, and Telegram's render
 /// what routing has measured.
-const ADAPTER_TEST_DEPENDENCIES: [&str; 12] = [
+const ADAPTER_TEST_DEPENDENCIES: [&str; 13] = [
     "satchel-contracts",
     "satchel-fake-discord",
     "satchel-fake-kit",
@@ -66,6 +66,7 @@ const ADAPTER_TEST_DEPENDENCIES: [&str; 12] = [
     "satchel-local",
     "satchel-requirements",
     "satchel-routing",
+    "satchel-servers",
     "satchel-wait",
 ];
 

@@ -111,6 +111,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
             "satchel",
             "satchel-discord",
             "satchel-files",
+            "satchel-ledger-postgres",
             "satchel-metrics",
             "satchel-models",
             "satchel-platform-http",
