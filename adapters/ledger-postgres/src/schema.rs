@@ -75,7 +75,7 @@ impl Schema {
         name[..name.len().min(MAX_NAME_BYTES)].to_owned()
     }
 
-    fn known_version(&self) -> i64 {
+    fn newest_version(&self) -> i64 {
         i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
     }
 
@@ -92,11 +92,11 @@ impl Schema {
 
     async fn is_current(&self, connection: &mut PgConnection) -> Result<bool, MigrateError> {
         match self.read_version(connection).await? {
-            Some(found) if found > self.known_version() => {
-                let (schema, known) = (self.name.clone(), self.known_version());
+            Some(found) if found > self.newest_version() => {
+                let (schema, known) = (self.name.clone(), self.newest_version());
                 Err(MigrateError::Mismatch(SchemaMismatch::Newer { schema, found, known }))
             }
-            found => Ok(found == Some(self.known_version())),
+            found => Ok(found == Some(self.newest_version())),
         }
     }
 
@@ -118,7 +118,7 @@ impl Schema {
         for step in missing {
             execute(connection, step).await?;
         }
-        let known = self.known_version();
+        let known = self.newest_version();
         tracing::info!(schema = self.name, version = known, "brought the schema up to date");
         sqlx::query("UPDATE schema_version SET version = $1").bind(known).execute(connection).await?;
         Ok(())
@@ -136,7 +136,7 @@ impl Schema {
         if processes == 0 {
             return Ok(());
         }
-        let (schema, known) = (self.name.clone(), self.known_version());
+        let (schema, known) = (self.name.clone(), self.newest_version());
         Err(MigrateError::Mismatch(SchemaMismatch::InUse { schema, found, known, processes }))
     }
 
@@ -169,7 +169,7 @@ impl Schema {
     /// Returns how the schema differs from what this process has found or made of it.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<Option<SchemaMismatch>, sqlx::Error> {
         let (found, schema, known) =
-            (self.read_version(connection).await?.unwrap_or(0), self.name.clone(), self.known_version());
+            (self.read_version(connection).await?.unwrap_or(0), self.name.clone(), self.newest_version());
         Ok(match found {
             found if found > known => Some(SchemaMismatch::Newer { schema, found, known }),
             found if found < known => Some(SchemaMismatch::Older { schema, found, known }),
