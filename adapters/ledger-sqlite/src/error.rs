@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{ErrorCode, ffi};
 use satchel_domain::{ConversationId, PartId};
+use satchel_ledger::stored::StoredError;
 use satchel_ports::ledger::{LedgerError, QuotaExceeded};
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -38,6 +39,15 @@ pub(crate) enum Error {
     AlreadySettled(PartId),
     #[error("unknown {0}")]
     Unknown(String),
+}
+
+impl From<StoredError> for Error {
+    fn from(error: StoredError) -> Self {
+        match error {
+            StoredError::Invalid { what } => Self::Row { what },
+            StoredError::Unknown { item } => Self::Unknown(item),
+        }
+    }
 }
 
 impl Error {

@@ -1,23 +1,22 @@
 //! Forgets a file: its name and its address leave every row, and its number stays.
 
 use rusqlite::{Row, params};
-use satchel_domain::{Attachment, FileReference, HistoryMessage, OutgoingResponse, PartContent, Timestamp};
-use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, JournalEntry, PersonKey, Transcription};
-use serde::{Serialize, de::DeserializeOwned};
+use satchel_domain::{Attachment, FileReference, Timestamp};
+use satchel_ledger::{
+    forget::{ForgottenFile, Rewrite, transcribed_text},
+    quota::Account,
+};
+use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    attachments::{AttachmentRef, AttachmentRow, select_attachment},
+    attachments::{AttachmentRow, select_attachment},
     database::{Database, Json, Query},
     error::{Error, Result},
     lanes::{self, LaneId},
-    rows, search,
-    usage::{self, Account},
+    rows, search, usage,
 };
-
-/// What stands in place of the words of a voice note.
-const REPLACEMENT: &str = "(forgotten)";
 
 struct FileRow {
     turn: Uuid,
@@ -60,7 +59,8 @@ pub(crate) fn forget_file(db: &Database, forget: &ForgetRequest) -> Result<Forge
     if let Some(needed) = needed(db, lane, row.turn, &file)? {
         return Ok(needed);
     }
-    let copies = Copies { lane, turn: row.turn, file: &file, transcription: read_transcription(db, &file)? };
+    let forgotten = ForgottenFile { file: &file, transcription: read_transcription(db, &file)? };
+    let copies = Copies { lane, turn: row.turn, forgotten };
     copies.erase(db)?;
     write_tombstone(db, &file)?;
     let account = Account { conversation: conversation.clone(), person, is_owner: false };
@@ -93,9 +93,7 @@ struct Copies<'a> {
     lane: LaneId,
     /// The turn that it came with.
     turn: Uuid,
-    file: &'a Attachment,
-    /// The words that were heard in it: they were made from its bytes.
-    transcription: Option<String>,
+    forgotten: ForgottenFile<'a>,
 }
 
 /// Reads the words of a voice note.
@@ -106,38 +104,31 @@ fn read_transcription(db: &Database, file: &Attachment) -> Result<Option<String>
          WHERE attachments.id = ?1 AND inbox_files.transcription IS NOT NULL",
         [file.id.0],
     )?;
-    Ok(transcription.and_then(|(transcription,)| match transcription.0 {
-        Transcription::Text(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
-        Transcription::Failed(_) => None,
-    }))
+    Ok(transcription.and_then(|(transcription,)| transcribed_text(transcription.0)))
 }
 
 /// A column of documents that name files: its rows, and how a document is rewritten.
 struct FileColumn {
     select: &'static str,
     update: &'static str,
-    rewrite: fn(&Copies<'_>, Value) -> Result<Value>,
+    rewrite: Rewrite,
 }
 
 const FILE_COLUMNS: [FileColumn; 3] = [
     FileColumn {
         select: "SELECT sequence, message FROM history WHERE lane = ?1 AND instr(message, ?2)",
         update: "UPDATE history SET message = ?3 WHERE lane = ?1 AND sequence = ?2",
-        rewrite: |copies, message| {
-            copies.rewrite(message, |message: HistoryMessage<_>, bare| message.try_map_files(bare))
-        },
+        rewrite: |forgotten, document| forgotten.rewrite_history(document),
     },
     FileColumn {
         select: "SELECT sequence, response FROM turns WHERE lane = ?1 AND instr(response, ?2)",
         update: "UPDATE turns SET response = ?3 WHERE lane = ?1 AND sequence = ?2",
-        rewrite: |copies, response| {
-            copies.rewrite(response, |response: OutgoingResponse<_>, bare| response.try_map_files(bare))
-        },
+        rewrite: |forgotten, document| forgotten.rewrite_response(document),
     },
     FileColumn {
         select: "SELECT rowid, content FROM parts WHERE lane = ?1 AND instr(content, ?2)",
         update: "UPDATE parts SET content = ?3 WHERE lane = ?1 AND rowid = ?2",
-        rewrite: |copies, content| copies.rewrite(content, |content: PartContent<_>, bare| content.try_map_files(bare)),
+        rewrite: |forgotten, document| forgotten.rewrite_part(document),
     },
 ];
 
@@ -167,9 +158,9 @@ impl Copies<'_> {
     fn erase(&self, db: &Database) -> Result<()> {
         for column in &FILE_COLUMNS {
             let documents: Vec<(i64, Json<Value>)> =
-                db.all(column.select, params![self.lane, self.file.id.to_string()])?;
+                db.all(column.select, params![self.lane, self.forgotten.file.id.to_string()])?;
             for (row, document) in documents {
-                db.run(column.update, params![self.lane, row, Json((column.rewrite)(self, document.0)?)])?;
+                db.run(column.update, params![self.lane, row, Json((column.rewrite)(&self.forgotten, document.0)?)])?;
             }
         }
         self.erase_in_journal(db)?;
@@ -183,7 +174,7 @@ impl Copies<'_> {
         search::reindex_turn(db, self.turn)?;
         let naming: Vec<(Uuid,)> = db.all(
             "SELECT id FROM turns WHERE lane = ?1 AND instr(response, ?2)",
-            params![self.lane, self.file.id.to_string()],
+            params![self.lane, self.forgotten.file.id.to_string()],
         )?;
         naming.into_iter().try_for_each(|(turn,)| search::reindex_turn(db, turn))
     }
@@ -192,12 +183,10 @@ impl Copies<'_> {
         let documents: Vec<(Uuid, i64, Json<Value>)> = db.all(
             "SELECT journal.turn, journal.position, journal.entry FROM turns JOIN journal ON journal.turn = turns.id \
              WHERE turns.lane = ?1 AND instr(journal.entry, ?2)",
-            params![self.lane, self.file.id.to_string()],
+            params![self.lane, self.forgotten.file.id.to_string()],
         )?;
         for (turn, position, document) in documents {
-            let rewritten = self.rewrite(document.0, |entry: JournalEntry<AttachmentRef>, bare| {
-                Ok(self.without_pictures(entry.try_map_files(bare)?))
-            })?;
+            let rewritten = self.forgotten.rewrite_entry(document.0)?;
             db.run(
                 "UPDATE journal SET entry = ?3 WHERE turn = ?1 AND position = ?2",
                 params![turn, position, Json(rewritten)],
@@ -212,7 +201,7 @@ impl Copies<'_> {
         let brought: Vec<(Json<FileReference>,)> = db.all(
             "SELECT inbox_files.reference FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
              WHERE inbox.turn = ?1 AND inbox_files.attachment = ?2",
-            [self.turn, self.file.id.0],
+            [self.turn, self.forgotten.file.id.0],
         )?;
         for (Json(reference),) in brought {
             for trace in [reference.filename.as_str(), reference.locator.as_str()] {
@@ -236,9 +225,9 @@ impl Copies<'_> {
             "SELECT inbox_files.message, inbox_files.position FROM inbox \
              JOIN inbox_files ON inbox_files.message = inbox.sequence \
              WHERE inbox.turn = ?1 AND inbox_files.attachment = ?2",
-            [self.turn, self.file.id.0],
+            [self.turn, self.forgotten.file.id.0],
         )?;
-        let mut tombstone = self.file.clone();
+        let mut tombstone = self.forgotten.file.clone();
         tombstone.erase();
         let name = tombstone.filename.as_str();
         for (message, position) in brought {
@@ -256,39 +245,5 @@ impl Copies<'_> {
             )?;
         }
         Ok(())
-    }
-
-    /// Rewrites a document: of the file its id remains, and none of the words that were heard in it.
-    fn rewrite<T: DeserializeOwned + Serialize>(
-        &self,
-        document: Value,
-        map_files: impl FnOnce(T, &dyn Fn(AttachmentRef) -> Result<AttachmentRef>) -> Result<T>,
-    ) -> Result<Value> {
-        let bare = |file: AttachmentRef| Ok(if file.id == self.file.id { file.id.into() } else { file });
-        let unreadable = |_| Error::Row { what: "document" };
-        let document: T = serde_json::from_value(document).map_err(unreadable)?;
-        let mut rewritten = serde_json::to_value(map_files(document, &bare)?).map_err(unreadable)?;
-        if let Some(words) = &self.transcription {
-            replace_text(&mut rewritten, words);
-        }
-        Ok(rewritten)
-    }
-
-    /// Removes the pictures that were made of the file.
-    fn without_pictures(&self, mut entry: JournalEntry<AttachmentRef>) -> JournalEntry<AttachmentRef> {
-        if let JournalEntry::Outcome { outcome, .. } = &mut entry {
-            let of_file = outcome.viewed_files.iter_mut().filter(|viewed| viewed.file.id == self.file.id);
-            of_file.for_each(|viewed| viewed.picture = None);
-        }
-        entry
-    }
-}
-
-fn replace_text(document: &mut Value, words: &str) {
-    match document {
-        Value::Object(fields) => fields.values_mut().for_each(|value| replace_text(value, words)),
-        Value::Array(values) => values.iter_mut().for_each(|value| replace_text(value, words)),
-        Value::String(text) if text.contains(words) => *text = text.replace(words, REPLACEMENT),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -1,6 +1,7 @@
 //! Forgets a conversation: of all that was said only the keys of its messages stay, and the count of its files.
 
 use satchel_domain::{ConversationId, Sha256};
+use satchel_ledger::quota::Account;
 use satchel_ports::ledger::{ForgetConversationOutcome, PersonKey};
 
 use crate::{
@@ -9,9 +10,7 @@ use crate::{
     error::{Error, Result},
     history,
     lanes::{self, LaneId},
-    listings, reminders, rows,
-    usage::{self, Account},
-    workspace_usage,
+    listings, reminders, rows, usage, workspace_usage,
 };
 
 /// What is removed, in an order in which no row refers to one that is gone.

@@ -49,6 +49,7 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use satchel_ledger::quota::{IsOwner, QuotaRules};
 use satchel_ports::ledger::LedgerError;
 use tokio::sync::Semaphore;
 
@@ -59,7 +60,6 @@ pub use crate::{
     process::Settings,
     restored::{HeldBack, HeldChoice, ReleaseRequest, RestoredCopy, find_restored_copy},
     running::{has_database, is_own_entry, open_data_dirs},
-    usage::{IsOwner, QuotaRules},
 };
 use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
 

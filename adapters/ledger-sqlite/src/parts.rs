@@ -129,7 +129,7 @@ pub(crate) fn save(db: &Database, lease: &Lease, part: &Part) -> Result<()> {
     let stored = require_unsettled(db, lane.id, part.id)?;
     let mut part = part.clone();
     if let Some(question) = &mut part.question {
-        question.closing = stored.closing;
+        question.closing.clone_from(&stored.closing);
         part.turn_into_closing_edit(db.now());
     }
     if part.state.is_settled() {

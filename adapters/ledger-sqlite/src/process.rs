@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{ConversationId, Timestamp};
+use satchel_ledger::quota::QuotaRules;
 use satchel_ports::{Clock, Ids, ledger::HolderId};
 
-use crate::{owners::Owners, usage::QuotaRules};
+use crate::owners::Owners;
 
 /// The numbers by which a ledger works.
 #[derive(Debug, Clone)]

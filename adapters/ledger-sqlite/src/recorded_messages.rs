@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::params;
 use satchel_domain::{ConversationId, MessageRef, PartId, PartState, Timestamp};
+use satchel_ledger::chat::ChatBounds;
 use satchel_ports::ledger::{RecordedMessage, RecordedMessages};
 
 use crate::{
@@ -21,25 +22,6 @@ const MAX_MESSAGES: i64 = 2_000;
 /// For how long a doubt that was never resolved makes others in its chat uncertain: a day, behind the day for which
 /// parts are sent by default.
 const DOUBT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
-
-/// The bounds between which the names of a chat's conversations lie.
-struct ChatBounds {
-    name: String,
-    topics: (String, String),
-    channel: (String, String),
-}
-
-impl ChatBounds {
-    fn new(conversation: &ConversationId) -> Self {
-        let (name, channel) = (conversation.chat().to_string(), conversation.channel());
-        // The character behind the one that ends the prefix.
-        Self {
-            topics: (format!("{name}/"), format!("{name}0")),
-            channel: (format!("{channel}:"), format!("{channel};")),
-            name,
-        }
-    }
-}
 
 /// Reads what is known of messages, where `part` of a conversation was first started at `since`.
 pub(crate) fn list_recorded_messages(

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Row, params};
 use satchel_domain::{ChannelName, Timestamp, TurnId};
-use satchel_ports::ledger::{ConversationSearch, ExcerptPiece, SearchHit, SearchResults, SearchTerms};
+use satchel_ledger::excerpt::{MATCH_END, MATCH_START, excerpt};
+use satchel_ports::ledger::{ConversationSearch, SearchHit, SearchResults, SearchTerms};
 use uuid::Uuid;
 
 use crate::{
@@ -16,14 +17,6 @@ use crate::{
     listings::title,
     rows,
 };
-
-/// What stands around a word that was found: characters that no text has a use for.
-const MATCH_START: char = '\u{e000}';
-const MATCH_END: char = '\u{e001}';
-
-/// How many characters an excerpt has before the first word that was found, and from it on.
-const EXCERPT_BEFORE: usize = 50;
-const EXCERPT_AFTER: usize = 150;
 
 /// The turns that are to be indexed next: at most `?1`, the newest, of the channel `?2` or of all.
 macro_rules! next_turns {
@@ -219,31 +212,6 @@ impl HitRow {
     }
 }
 
-/// Cuts what stands around the first word that was found, and splits it at the marks.
-fn excerpt(marked: &str) -> Vec<ExcerptPiece> {
-    let first = marked.find(MATCH_START).unwrap_or(0);
-    let before = marked[..first].char_indices().rev().nth(EXCERPT_BEFORE - 1).map_or(0, |(at, _)| at);
-    let behind = marked[first..].char_indices().nth(EXCERPT_AFTER).map_or(marked.len(), |(at, _)| first + at);
-    let mut pieces = Vec::new();
-    let mut push = |text: String, matched| pieces.push(ExcerptPiece { text, matched });
-    if before > 0 {
-        push("…".to_owned(), false);
-    }
-    for (index, marked) in marked[before..behind].split(MATCH_START).enumerate() {
-        let (found, rest) = match index {
-            0 => ("", marked),
-            _ => marked.split_once(MATCH_END).unwrap_or((marked, "")),
-        };
-        push(found.to_owned(), true);
-        push(rest.to_owned(), false);
-    }
-    if behind < marked.len() {
-        push("…".to_owned(), false);
-    }
-    pieces.retain(|piece| !piece.text.is_empty());
-    pieces
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,18 +228,5 @@ mod tests {
         let expression = |lane| match_turns(&channel, lane, &SearchTerms::parse("rent").unwrap());
         assert_eq!(expression(None), r#"channel : c6D792D776562 AND {text files} : ("rent"*)"#);
         assert_eq!(expression(Some(7)), r#"channel : (c6D792D776562 AND l7) AND {text files} : ("rent"*)"#);
-    }
-
-    #[test]
-    fn excerpt_is_split_at_matches() {
-        let pieces = |marked: &str| -> Vec<_> {
-            let pieces = excerpt(marked).into_iter();
-            pieces.map(|piece| if piece.matched { format!("[{}]", piece.text) } else { piece.text }).collect()
-        };
-        assert_eq!(pieces("the \u{e000}rent\u{e001} of \u{e000}May\u{e001}"), ["the ", "[rent]", " of ", "[May]"]);
-        assert_eq!(pieces("\u{e000}a\u{e001}"), ["[a]"]);
-        let long = format!("{}\u{e000}rent\u{e001}{}", "ä".repeat(60), "ö".repeat(200));
-        let expected = ["…".to_owned(), "ä".repeat(50), "[rent]".to_owned(), "ö".repeat(144), "…".to_owned()];
-        assert_eq!(pieces(&long), expected, "what is far from the first word is cut");
     }
 }

@@ -1,48 +1,15 @@
 //! What files take up, in sums that are kept with every file, and the quotas that they are checked against.
 
-use std::{fmt, sync::Arc};
-
 use rusqlite::params;
-use satchel_domain::{ChannelName, ConversationId, Sender, TurnId};
-use satchel_ports::ledger::{PersonKey, QuotaExceeded, QuotaScope, Quotas, Usage, UsageQuery, UsageScope};
+use satchel_domain::{ConversationId, Sender, TurnId};
+use satchel_ledger::quota::{Account, find_excess};
+use satchel_ports::ledger::{Usage, UsageQuery, UsageScope};
 
 use crate::{
     database::{Database, Json, Query},
     error::{Error, Result},
     rows,
 };
-
-/// Tells whether somebody owns this Satchel.
-pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
-
-/// How many bytes may be kept, and by whom more.
-#[derive(Clone)]
-pub struct QuotaRules {
-    pub quotas: Quotas,
-    /// Whom no quota binds.
-    pub is_owner: IsOwner,
-}
-
-impl Default for QuotaRules {
-    fn default() -> Self {
-        Self { quotas: Quotas::NONE, is_owner: Arc::new(|_, _| false) }
-    }
-}
-
-impl fmt::Debug for QuotaRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuotaRules").field("quotas", &self.quotas).finish_non_exhaustive()
-    }
-}
-
-/// Whom files count for.
-#[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) conversation: ConversationId,
-    /// The person who asked for the turn; `None` where nobody did.
-    pub(crate) person: Option<PersonKey>,
-    pub(crate) is_owner: bool,
-}
 
 /// Finds whom the files of a turn count for.
 pub(crate) fn account(db: &Database, conversation: &ConversationId, turn: TurnId) -> Result<Account> {
@@ -52,44 +19,15 @@ pub(crate) fn account(db: &Database, conversation: &ConversationId, turn: TurnId
          ORDER BY sequence LIMIT 1",
         [turn.0],
     )?;
-    Ok(Account::new(db, conversation, requester.map(|(sender,)| sender.0)))
-}
-
-impl Account {
-    pub(crate) fn new(db: &Database, conversation: &ConversationId, person: Option<Sender>) -> Self {
-        let channel = conversation.channel();
-        let is_owner = |sender: &Sender| (db.settings().quotas.is_owner)(channel, sender);
-        Self {
-            conversation: conversation.clone(),
-            is_owner: person.as_ref().is_some_and(is_owner),
-            person: person.map(|sender| PersonKey::new(channel, &sender)),
-        }
-    }
-
-    /// The scopes in which it counts, as rows name them.
-    pub(crate) fn scopes(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let person = self.person.as_ref().map(|person| ("person", person.to_string()));
-        [("conversation", self.conversation.to_string())].into_iter().chain(person)
-    }
+    Ok(Account::new(&db.settings().quotas, conversation, requester.map(|(sender,)| sender.0)))
 }
 
 /// Refuses what takes an account beyond a quota.
 pub(crate) fn check(db: &Database, account: &Account, needed: u64) -> Result<()> {
-    if account.is_owner {
-        return Ok(());
-    }
-    let quotas = &db.settings().quotas.quotas;
-    let conversation = UsageScope::Conversation(account.conversation.clone());
-    let person = account.person.clone().map(UsageScope::Person);
-    let scopes = [
-        (QuotaScope::Conversation, quotas.conversation, Some(conversation)),
-        (QuotaScope::Person, quotas.person, person),
-    ];
-    for (scope, quota, counted) in scopes {
-        let Some(counted) = counted else { continue };
+    for (scope, quota, counted) in account.quotas(&db.settings().quotas.quotas) {
         let used = usage(db, &counted)?.map_or(0, |usage| usage.total_bytes());
-        if used.saturating_add(needed) > quota {
-            return Err(Error::QuotaExceeded(QuotaExceeded { scope, used, quota, needed }));
+        if let Some(excess) = find_excess(scope, used, quota, needed) {
+            return Err(Error::QuotaExceeded(excess));
         }
     }
     Ok(())

@@ -2,12 +2,12 @@
 
 use rusqlite::params;
 use satchel_domain::{ConversationId, Sender};
+use satchel_ledger::quota::Account;
 
 use crate::{
     database::{Database, Json, Query},
     error::Result,
-    lanes, rows,
-    usage::{self, Account},
+    lanes, rows, usage,
 };
 
 /// Sets bytes aside for a write.
@@ -37,7 +37,7 @@ fn account(db: &Database, conversation: &ConversationId) -> Result<Account> {
         [lanes::find_id(db, conversation)?],
     )?;
     let person = newest.and_then(|(sender, is_group)| (!is_group).then_some(sender.0));
-    Ok(Account::new(db, conversation, person))
+    Ok(Account::new(&db.settings().quotas, conversation, person))
 }
 
 fn change(db: &Database, account: &Account, bytes: i64) -> Result<()> {

@@ -3,12 +3,18 @@
 //!
 //! An adapter loads, calls and applies, in one transaction. What differs between databases is then their statements.
 
+pub mod chat;
 mod claim;
 mod complete;
+pub mod excerpt;
+pub mod forget;
 mod pairing;
 mod questions;
+pub mod quota;
 mod receive;
+pub mod rows;
 mod settle;
+pub mod stored;
 
 pub use self::{
     claim::{Claim, LaneState, claim, is_free, is_held_by},

@@ -53,6 +53,10 @@ pub trait LedgerFixture: Send + Sync {
     /// Opens the store as one more process with quotas, in bytes, that bind everybody but the sender `owner`.
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger;
 
+    /// Called after the death of processes, before others take their lanes: a store on one machine knows at once that a
+    /// process is gone, one on several machines once its leases have expired.
+    fn after_death(&self) {}
+
     /// The clock of these processes.
     fn clock(&self) -> &ManualClock;
 

@@ -67,7 +67,7 @@ impl LedgerFixture for Store {
     }
 }
 
-satchel_contracts::ledger_contract!(Store::new());
+satchel_contracts::ledger_contract!(Some(Store::new()));
 
 async fn open(data_dir: &Path) -> SqliteLedger {
     SqliteLedger::open(data_dir, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()

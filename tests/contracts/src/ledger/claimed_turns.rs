@@ -124,6 +124,7 @@ pub async fn crashed_turn_is_handed_over_with_journal(fixture: &impl LedgerFixtu
     let draft = one.outbox.open_draft(&lease, turn, None).await.unwrap();
     assert!(draft.is_some(), "nothing is unsettled");
     drop(one);
+    fixture.after_death();
 
     let two = fixture.open().await;
     let claimed = claim_lane(&two).await.expect("its holder is gone");
@@ -131,6 +132,7 @@ pub async fn crashed_turn_is_handed_over_with_journal(fixture: &impl LedgerFixtu
     assert_eq!((handed.id, &handed.journal, &handed.draft, handed.crashes), (turn, &journal, &draft, 1));
     assert!(claimed.unsettled, "its draft");
     drop(two);
+    fixture.after_death();
 
     let three = fixture.open().await;
     let (claimed, behind) = claim_by_receive(&three, &message("2", "are you there?")).await;

@@ -46,6 +46,7 @@ pub async fn first_part_edits_draft(fixture: &impl LedgerFixture) {
     let known = Part { state: PartState::Open { message: MessageRef("50".into()) }, ..draft.clone() };
     ledger.outbox.save_part(&lease, &known).await.unwrap();
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().draft, Some(known.clone()));

@@ -208,6 +208,7 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     let again = ledger.turns.journal_outcome(&lease, turn, 1, &outcome, &[]).await.unwrap();
     assert_eq!(again.attachments, [Attachment { description: "made again".into(), ..stored.clone() }]);
     drop(ledger);
+    fixture.after_death();
 
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;

@@ -56,6 +56,7 @@ pub async fn dead_holders_lane_is_claimable(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
     drop(one);
+    fixture.after_death();
     let two = fixture.open().await;
     let taken = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone").lease;
     assert!(taken.token > lease.token);
@@ -119,6 +120,7 @@ pub async fn unreleased_lane_counts_a_crash(fixture: &impl LedgerFixture) {
     process.inbox.receive(&message("2", "later"), ClaimMode::Never).await.unwrap();
     for crashes in 1..=3 {
         drop(process);
+        fixture.after_death();
         process = fixture.open().await;
         lease = process.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone").lease;
         assert_eq!(process.turns.next_turn(&lease).await.unwrap().unwrap().crashes, crashes);
@@ -138,6 +140,7 @@ pub async fn receive_claims_dead_holders_lane(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (old, first) = receive(&one, &message("1", "hello")).await;
     drop(one);
+    fixture.after_death();
     let two = fixture.open().await;
     let received = two.inbox.receive(&message("2", "are you there?"), ClaimMode::IfFree).await.unwrap();
     let lease = received.claimed.expect("nobody holds the lane").lease;
@@ -149,6 +152,7 @@ pub async fn receive_claims_dead_holders_lane(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&two, &elsewhere("3")).await;
     two.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     drop(two);
+    fixture.after_death();
     let three = fixture.open().await;
     let lease = three.inbox.receive(&elsewhere("4"), ClaimMode::IfFree).await.unwrap().claimed.unwrap().lease;
     assert_eq!(three.turns.next_turn(&lease).await.unwrap().unwrap().crashes, 0);

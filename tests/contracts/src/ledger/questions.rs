@@ -59,6 +59,7 @@ pub async fn question_is_asked_once(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.outbox.next_part(&lease).await.unwrap().unwrap().id, second.id);
     assert!(!ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     drop(ledger);
+    fixture.after_death();
 
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
@@ -100,6 +101,7 @@ pub async fn decision_closes_its_question(fixture: &impl LedgerFixture) {
     let decision = CallDecision { call: call(turn), allowed: true, message, closing: "Allowed by Ada".into() };
     ledger.turns.journal_decision(&lease, &decision).await.unwrap();
     drop(ledger);
+    fixture.after_death();
 
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
@@ -238,6 +240,7 @@ pub async fn parts_stand_behind_closed_questions(fixture: &impl LedgerFixture) {
     let closing = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
     settle(&ledger, &lease, &sent_settlement(&closing, "q")).await;
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let reply = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["one"]))).await.unwrap();

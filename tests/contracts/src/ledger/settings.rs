@@ -23,6 +23,7 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     complete_with_setting(&ledger, &here, agent("kids")).await;
     ledger.inbox.receive(&message("4", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
     while let Some(claimed) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
@@ -49,6 +50,7 @@ pub async fn setting_is_stored_with_its_turn(fixture: &impl LedgerFixture) {
     let (lost, turn) = receive(&ledger, &message("1", "/agent kids")).await;
     ledger.inbox.receive(&message("2", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lost.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let choosing = CompletedTurn { setting: Some(agent("kids")), ..completed_turn(turn, Vec::new()) };
@@ -144,6 +146,7 @@ pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
     complete_with_setting(&ledger, &here, ConversationSetting::VoiceReplies(true)).await;
     ledger.inbox.receive(&message("3", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
     while let Some(claimed) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {

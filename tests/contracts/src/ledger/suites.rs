@@ -1,6 +1,7 @@
 //! The suites: which promises belong to which port of the ledger.
 
-/// Makes a test of each promise of all ports of the ledger. The fixture is built anew for each.
+/// Makes a test of each promise of all ports of the ledger. The fixture is built anew for each; `None` is one that lacks
+/// what it needs.
 #[macro_export]
 macro_rules! ledger_contract {
     ($fixture:expr) => {
@@ -22,7 +23,8 @@ macro_rules! ledger_contract {
         $(
             #[::tokio::test]
             async fn $promise() {
-                $crate::ledger::$module::$promise(&$fixture).await;
+                let Some(fixture) = $fixture else { return };
+                $crate::ledger::$module::$promise(&fixture).await;
             }
         )*
     };

@@ -44,6 +44,7 @@ pub async fn committed_data_survives_crash(fixture: &impl LedgerFixture) {
         one.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply", "more"]))).await.unwrap().unwrap();
     let next = settle(&one, &lease, &sent_settlement(&part, "9")).await.next.unwrap();
     drop(one);
+    fixture.after_death();
     let two = fixture.open().await;
     let record = two.archive.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.ending, Some(Ending::Done));
@@ -82,6 +83,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     expected.push(asked([2, 3], "two"));
     ledger.turns.journal_message(&lease, turn, &expected[3]).await.unwrap();
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal, expected);

@@ -111,6 +111,7 @@ pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let made = store_file(&ledger, &lease, turn, 10).await.unwrap();
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open_with_quotas(5, 5).await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made), file_part(&made)])).await.unwrap();

@@ -27,6 +27,7 @@ pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
         assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
     }
     drop(ledger);
+    fixture.after_death();
     let ledger = fixture.open().await;
     let newer = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let lost = ledger.turns.record_transcription(&lease, queued.id, 1, &unheard).await;

@@ -1,0 +1,303 @@
+//! Who may talk: people who were approved, the codes by which they are, and the wrong codes that were sent.
+
+use std::time::Duration;
+
+use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
+use satchel_ledger::{
+    CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger, attempts_left,
+    decide_pairing,
+};
+use satchel_ports::ledger::{
+    ClaimMode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
+};
+use sqlx::{FromRow, Row, postgres::PgRow};
+use uuid::Uuid;
+
+use crate::{
+    database::{Database, Json, params},
+    error::{Error, Result},
+    receive, rows,
+};
+
+/// The sender of what Satchel itself has to say.
+const SATCHEL: &str = "satchel";
+
+struct PairingRow {
+    code: String,
+    person: Sender,
+    conversation: String,
+    state: String,
+    issued_at: i64,
+    expires_at: i64,
+}
+
+impl FromRow<'_, PgRow> for PairingRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            code: row.try_get("code")?,
+            person: row.try_get::<Json<_>, _>("person")?.0,
+            conversation: row.try_get("conversation")?,
+            state: row.try_get("state")?,
+            issued_at: row.try_get("issued_at")?,
+            expires_at: row.try_get("expires_at")?,
+        })
+    }
+}
+
+impl PairingRow {
+    fn code(&self) -> Result<PairingCode> {
+        self.code.parse().map_err(|_| Error::Row { what: "pairing code" })
+    }
+
+    fn state(&self) -> Result<CodeState> {
+        match self.state.as_str() {
+            "open" => Ok(CodeState::Open),
+            "approved" => Ok(CodeState::Approved),
+            "refused" => Ok(CodeState::Refused),
+            _ => Err(Error::Row { what: "state of a pairing" }),
+        }
+    }
+
+    fn found(&self) -> Result<FoundCode> {
+        let (state, expires_at) = (self.state()?, Timestamp(self.expires_at));
+        Ok(FoundCode { state, expires_at, person: self.person.clone() })
+    }
+
+    fn pairing(self) -> Result<Pairing> {
+        Ok(Pairing {
+            code: self.code()?,
+            person: self.person,
+            conversation: rows::conversation(&self.conversation)?,
+            issued_at: Timestamp(self.issued_at),
+            expires_at: Timestamp(self.expires_at),
+        })
+    }
+}
+
+/// What a stranger gets for whom no code must be made: the one that they have, or none. `None` when one must be made.
+pub(crate) async fn find_answer(
+    db: &Database,
+    stranger: &PairingRequest,
+    rules: &PairingRules,
+) -> Result<Option<Option<Pairing>>> {
+    let now = db.now();
+    let channel = stranger.conversation.channel().as_str();
+    let found: Option<PairingRow> = db
+        .find(
+            "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE channel = $1 AND id = $2 \
+           AND (state = 'open' AND expires_at > $3 OR state = 'refused' AND issued_at > $4) \
+         ORDER BY state = 'refused' DESC LIMIT 1",
+            params![channel, stranger.person.id, now.0, before(now, rules.refusal_cooldown)],
+        )
+        .await?;
+    let open: i64 = db
+        .value(
+            "SELECT COUNT(*) FROM pairings WHERE channel = $1 AND state = 'open' AND expires_at > $2",
+            params![channel, now.0],
+        )
+        .await?;
+    let state = found.as_ref().map(PairingRow::state).transpose()?;
+    let codes = StrangerCodes {
+        is_refused: state == Some(CodeState::Refused),
+        has_code: state == Some(CodeState::Open),
+        open_codes: rows::number(open, "number of codes")?,
+    };
+    Ok(match answer_stranger(codes, rules) {
+        StrangerAnswer::New => None,
+        StrangerAnswer::Nothing => Some(None),
+        StrangerAnswer::Same => Some(found.map(PairingRow::pairing).transpose()?),
+    })
+}
+
+/// Lets one process at a time make codes or decide about them, so that their limits hold. They are few.
+async fn lock_codes(db: &Database) -> Result<()> {
+    db.run("LOCK TABLE pairings, wrong_codes IN SHARE ROW EXCLUSIVE MODE", params![]).await?;
+    Ok(())
+}
+
+/// Finds or makes the code of somebody unknown; `None` when they get none.
+pub(crate) async fn introduce(
+    db: &Database,
+    stranger: &PairingRequest,
+    rules: &PairingRules,
+) -> Result<Option<Pairing>> {
+    lock_codes(db).await?;
+    if let Some(known) = find_answer(db, stranger, rules).await? {
+        return Ok(known);
+    }
+    let now = db.now();
+    let pairing = Pairing {
+        // All bits of its lower half but the topmost two are random.
+        code: PairingCode::from_random_bits(Uuid::new_v4().as_u64_pair().1),
+        person: stranger.person.clone(),
+        conversation: stranger.conversation.clone(),
+        issued_at: now,
+        expires_at: now.saturating_add(rules.code_ttl),
+    };
+    db.run(
+        "DELETE FROM pairings WHERE expires_at <= $1",
+        params![before(now, rules.refusal_cooldown.max(rules.code_ttl))],
+    )
+    .await?;
+    db.run(
+        "INSERT INTO pairings (code, channel, id, person, conversation, state, issued_at, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, 'open', $6, $7)",
+        params![
+            pairing.code.to_string(),
+            pairing.conversation.channel().as_str(),
+            pairing.person.id,
+            Json(&pairing.person),
+            pairing.conversation.to_string(),
+            pairing.issued_at.0,
+            pairing.expires_at.0,
+        ],
+    )
+    .await?;
+    Ok(Some(pairing))
+}
+
+/// Approves the person of a code, or refuses them.
+pub(crate) async fn decide(db: &Database, decision: &PairingDecision, rules: &PairingRules) -> Result<PairingOutcome> {
+    lock_codes(db).await?;
+    let now = db.now();
+    let failed = failed_attempts(db, &decision.decided_by, now).await?;
+    let row = find(db, decision).await?;
+    let found = row.as_ref().map(PairingRow::found).transpose()?;
+    let row = match (decide_pairing(failed, found, rules, now), row) {
+        (PairingStep::Decide, Some(row)) => row,
+        (PairingStep::Answer(outcome), _) => return Ok(outcome),
+        (PairingStep::RecordFailure(failed), _) => {
+            record_failed_attempt(db, decision, failed, now).await?;
+            return Ok(PairingOutcome::UnknownCode { tries_left: attempts_left(failed, rules) });
+        }
+        (PairingStep::Decide, None) => return Err(Error::Row { what: "pairing code" }),
+    };
+    let pairing = row.pairing()?;
+    db.run(
+        "UPDATE pairings SET state = $2 WHERE code = $1",
+        params![pairing.code.to_string(), if decision.approve { "approved" } else { "refused" }],
+    )
+    .await?;
+    if !decision.approve {
+        return Ok(PairingOutcome::Refused(pairing));
+    }
+    db.run(
+        "INSERT INTO paired_people (channel, id, person, approved_at, approved_by) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (channel, id) DO UPDATE SET person = $3, approved_at = $4, approved_by = $5",
+        params![
+            pairing.conversation.channel().as_str(),
+            pairing.person.id,
+            Json(&pairing.person),
+            now.0,
+            decision.decided_by,
+        ],
+    )
+    .await?;
+    let welcome = InboundMessage {
+        system_task: Some(SystemTask::ConfirmPairing),
+        ..InboundMessage::new(
+            pairing.conversation.clone(),
+            format!("{SATCHEL}:welcome:{}", pairing.code),
+            Sender::new(SATCHEL, "Satchel"),
+        )
+    };
+    receive::receive(db, &welcome, ClaimMode::Never).await?;
+    Ok(PairingOutcome::Approved(pairing))
+}
+
+/// The code that is meant. All codes are compared, each in the same time whatever was said.
+async fn find(db: &Database, decision: &PairingDecision) -> Result<Option<PairingRow>> {
+    let rows: Vec<PairingRow> = db
+        .all(
+            "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE $1 IS NULL OR channel = $1",
+            params![decision.channel.as_ref().map(ChannelName::as_str)],
+        )
+        .await?;
+    let mut found = None;
+    for row in rows {
+        if row.code()?.ct_eq(&decision.code) {
+            found = Some(row);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads how many wrong codes somebody sent not long ago.
+async fn failed_attempts(db: &Database, sender: &str, now: Timestamp) -> Result<FailedAttempts> {
+    let row: Option<(i64, i64)> = db
+        .find(
+            "SELECT attempts, expires_at FROM wrong_codes WHERE sender = $1 AND expires_at > $2",
+            params![sender, now.0],
+        )
+        .await?;
+    let Some((attempts, until)) = row else { return Ok(FailedAttempts { count: 0, until: now }) };
+    Ok(FailedAttempts { count: rows::number(attempts, "number of attempts")?, until: Timestamp(until) })
+}
+
+async fn record_failed_attempt(
+    db: &Database,
+    decision: &PairingDecision,
+    failed: FailedAttempts,
+    now: Timestamp,
+) -> Result<()> {
+    db.run("DELETE FROM wrong_codes WHERE expires_at <= $1", params![now.0]).await?;
+    db.run(
+        "INSERT INTO wrong_codes (sender, attempts, expires_at) VALUES ($1, $2, $3) \
+         ON CONFLICT (sender) DO UPDATE SET attempts = $2, expires_at = $3",
+        params![decision.decided_by, failed.count, failed.until.0],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Reads the codes that can still be used, the oldest first.
+pub(crate) async fn pairings(db: &Database) -> Result<Vec<Pairing>> {
+    let rows: Vec<PairingRow> = db
+        .all(
+            "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE state = 'open' AND expires_at > $1 ORDER BY sequence",
+            params![db.now().0],
+        )
+        .await?;
+    rows.into_iter().map(PairingRow::pairing).collect()
+}
+
+pub(crate) async fn is_approved(db: &Database, channel: &ChannelName, id: &str) -> Result<bool> {
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM paired_people WHERE channel = $1 AND id = $2)",
+        params![channel.as_str(), id],
+    )
+    .await
+}
+
+/// Reads who was approved, by channel.
+pub(crate) async fn people(db: &Database) -> Result<Vec<Person>> {
+    let rows: Vec<(String, Json<Sender>, i64, String)> = db
+        .all(
+            "SELECT channel, person, approved_at, approved_by FROM paired_people ORDER BY channel, approved_at, id",
+            params![],
+        )
+        .await?;
+    let person = |(channel, person, approved_at, approved_by): (String, Json<Sender>, i64, String)| {
+        Ok(Person {
+            channel: rows::channel(channel)?,
+            person: person.0,
+            approved_at: Timestamp(approved_at),
+            approved_by,
+        })
+    };
+    rows.into_iter().map(person).collect()
+}
+
+/// Revokes an approval. Returns `false` if no approval exists for this id.
+pub(crate) async fn revoke(db: &Database, channel: &ChannelName, id: &str) -> Result<bool> {
+    let removed =
+        db.run("DELETE FROM paired_people WHERE channel = $1 AND id = $2", params![channel.as_str(), id]).await?;
+    Ok(removed > 0)
+}
+
+fn before(now: Timestamp, by: Duration) -> i64 {
+    now.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,108 @@
+//! Which messages are known to stand in a chat, so that a look-up by ids can tell a doubtful one from the rest.
+
+use std::time::Duration;
+
+use satchel_domain::{ConversationId, MessageRef, PartId, PartState, Timestamp};
+use satchel_ledger::chat::ChatBounds;
+use satchel_ports::ledger::{RecordedMessage, RecordedMessages};
+
+use crate::{
+    database::{Database, Json, params},
+    error::Result,
+    rows,
+};
+
+/// How many of the newest rows are looked at. Older messages have lower ids than any that is looked for.
+const MAX_ROWS: i64 = 20_000;
+
+/// How many messages are read of each sort, the newest first.
+const MAX_MESSAGES: i64 = 2_000;
+
+/// For how long a doubt that was never resolved makes others in its chat uncertain: a day, behind the day for which
+/// parts are sent by default.
+const DOUBT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
+/// Reads what is known of messages, where `part` of a conversation was first started at `since`.
+pub(crate) async fn list_recorded_messages(
+    db: &Database,
+    conversation: &ConversationId,
+    part: PartId,
+    since: Timestamp,
+) -> Result<RecordedMessages> {
+    let chat = ChatBounds::new(conversation);
+    let mut known = RecordedMessages { other_doubt: other_doubt(db, &chat, part, since).await?, ..Default::default() };
+    for (conversation, message, received_at) in received(db, &chat).await? {
+        let message = recorded_message(&conversation, message)?;
+        if received_at < since.0 {
+            known.before.push(message);
+        } else {
+            known.other.push(message);
+        }
+    }
+    for (conversation, Json(state), target) in sent(db, &chat).await? {
+        let mut messages: Vec<String> = target.into_iter().collect();
+        match state {
+            PartState::Sent { messages: sent } => messages.extend(sent.into_iter().map(|message| message.0)),
+            PartState::Open { message } => messages.push(message.0),
+            _ => {}
+        }
+        for message in messages {
+            known.other.push(recorded_message(&conversation, message)?);
+        }
+    }
+    Ok(known)
+}
+
+/// What people wrote of late on the whole channel. The message of a pressed button is one of ours.
+async fn received(db: &Database, chat: &ChatBounds) -> Result<Vec<(String, String, i64)>> {
+    db.all(
+        "SELECT conversation, message::json ->> 'message' AS message, received_at \
+         FROM (SELECT * FROM inbox ORDER BY sequence DESC LIMIT $3) AS inbox JOIN lanes ON lanes.id = inbox.lane \
+         WHERE conversation > $1 AND conversation < $2 AND inbox.message::json ->> 'message' IS NOT NULL \
+         AND inbox.message::json ->> 'pressed' IS NULL \
+         ORDER BY sequence DESC LIMIT $4",
+        params![chat.channel.0, chat.channel.1, MAX_ROWS, MAX_MESSAGES],
+    )
+    .await
+}
+
+/// A conversation, the state of one of its parts, and the message that the part edits.
+type SentRow = (String, Json<PartState>, Option<String>);
+
+/// What we sent of late on the whole channel. By the order of their ids, which begin with the time: an index
+/// of lanes would bring all of the channel's.
+async fn sent(db: &Database, chat: &ChatBounds) -> Result<Vec<SentRow>> {
+    db.all(
+        "SELECT conversation, state_detail, target \
+         FROM (SELECT * FROM parts ORDER BY id DESC LIMIT $3) AS parts JOIN lanes ON lanes.id = parts.lane \
+         WHERE conversation > $1 AND conversation < $2 AND (last_message IS NOT NULL OR target IS NOT NULL) \
+         ORDER BY parts.id DESC LIMIT $4",
+        params![chat.channel.0, chat.channel.1, MAX_ROWS, MAX_MESSAGES],
+    )
+    .await
+}
+
+/// Whether another message to the chat, or to one of its topics, may have arrived of which nobody knows the id.
+async fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, since: Timestamp) -> Result<bool> {
+    let ttl = i64::try_from(DOUBT_TTL.as_millis()).unwrap_or(i64::MAX);
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM (SELECT * FROM parts ORDER BY id DESC LIMIT $6) AS parts \
+             JOIN lanes ON lanes.id = parts.lane \
+         WHERE (conversation = $1 OR (conversation > $2 AND conversation < $3)) \
+         AND parts.id <> $4 AND created_at > $5 AND ((labelled AND call IS NOT NULL) OR (target IS NULL AND (labelled \
+         OR state IN ('sending', 'in_doubt') OR (searched AND NOT settled AND state <> 'open') OR (state = 'failed' AND attempts > 0 \
+             AND state_detail::json #>> '{reason,why}' IN ('may_have_arrived', 'discarded'))))))",
+        params![
+            chat.name,
+            chat.topics.0,
+            chat.topics.1,
+            part.0,
+            since.0.saturating_sub(ttl),
+            MAX_ROWS,
+        ],
+    ).await
+}
+
+fn recorded_message(conversation: &str, message: String) -> Result<RecordedMessage> {
+    Ok(RecordedMessage { conversation: rows::conversation(conversation)?, message: MessageRef(message) })
+}

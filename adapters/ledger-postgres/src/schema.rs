@@ -1,0 +1,182 @@
+//! The schema: its name, its version, and how an earlier version is brought up to date.
+
+use sqlx::PgConnection;
+
+use crate::database::execute;
+
+/// The schema in which tables stand unless the URL names another.
+const DEFAULT_NAME: &str = "satchel";
+
+/// The longest name that PostgreSQL keeps as it is.
+const MAX_NAME_BYTES: usize = 63;
+
+/// The steps by which an empty schema becomes that of this version; the version is their number.
+pub(crate) const STEPS: &[&str] = &[include_str!("../migrations/0001_ledger.sql")];
+
+/// A schema of another version than this program's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaMismatch {
+    /// A newer Satchel has changed it.
+    #[error(
+        "schema `{schema}` was written by a newer Satchel: it has version {found}, this one knows up to {known}; \
+         update this Satchel"
+    )]
+    Newer { schema: String, found: i64, known: i64 },
+    /// It has to be converted first, while others still work with it as it is.
+    #[error(
+        "schema `{schema}` has version {found}, this Satchel needs {known}, and {processes} processes of the older one \
+         are connected; stop all of them, then start this one first"
+    )]
+    InUse { schema: String, found: i64, known: i64, processes: i64 },
+    /// It was converted back, or restored, while this process works with it.
+    #[error("schema `{schema}` has version {found} now, this Satchel needs {known}; restart it to convert the schema")]
+    Older { schema: String, found: i64, known: i64 },
+}
+
+/// Why the schema can't be brought up to date.
+pub(crate) enum MigrateError {
+    Mismatch(SchemaMismatch),
+    /// The schema isn't there, and this role may not create it.
+    MayNotCreate(sqlx::Error),
+    Database(sqlx::Error),
+}
+
+impl From<sqlx::Error> for MigrateError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// A schema of the database, as this program knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Schema {
+    pub(crate) name: String,
+    steps: &'static [&'static str],
+}
+
+impl Schema {
+    /// Finds the schema that the options of a URL choose, as in `-c search_path=name`; the error is a name that it can't have.
+    pub(crate) fn from_options(options: Option<&str>) -> Result<Self, String> {
+        let chosen = options.and_then(|options| options.split("search_path=").nth(1));
+        let first = chosen.and_then(|path| path.split([',', ' ']).next()).map(|name| name.trim_matches(['"', '\'']));
+        let name = first.unwrap_or(DEFAULT_NAME).to_ascii_lowercase();
+        let is_letter = |char: char| char.is_ascii_lowercase() || char == '_';
+        let is_name = name.starts_with(is_letter) && name.chars().all(|char| is_letter(char) || char.is_ascii_digit());
+        if is_name && name.len() <= MAX_NAME_BYTES && !name.starts_with("pg_") {
+            Ok(Self { name, steps: STEPS })
+        } else {
+            Err(name)
+        }
+    }
+
+    /// The name by which processes show that they work with the schema.
+    pub(crate) fn application_name(&self) -> String {
+        let name = format!("satchel/{}", self.name);
+        name[..name.len().min(MAX_NAME_BYTES)].to_owned()
+    }
+
+    fn newest_version(&self) -> i64 {
+        i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Brings the schema up to date, one process at a time.
+    pub(crate) async fn migrate(&self, connection: &mut PgConnection) -> Result<(), MigrateError> {
+        if self.is_current(connection).await? {
+            return Ok(());
+        }
+        execute(connection, "BEGIN").await?;
+        let migrated = self.migrate_in_transaction(connection).await;
+        execute(connection, if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+        migrated
+    }
+
+    async fn is_current(&self, connection: &mut PgConnection) -> Result<bool, MigrateError> {
+        match self.read_version(connection).await? {
+            Some(found) if found > self.newest_version() => {
+                let (schema, known) = (self.name.clone(), self.newest_version());
+                Err(MigrateError::Mismatch(SchemaMismatch::Newer { schema, found, known }))
+            }
+            found => Ok(found == Some(self.newest_version())),
+        }
+    }
+
+    async fn migrate_in_transaction(&self, connection: &mut PgConnection) -> Result<(), MigrateError> {
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+            .bind(format!("satchel schema {}", self.name))
+            .execute(&mut *connection)
+            .await?;
+        // Another process may have been faster.
+        if self.is_current(connection).await? {
+            return Ok(());
+        }
+        let found = self.read_version(connection).await?;
+        match found {
+            Some(found) => self.require_unused(connection, found).await?,
+            None => self.create(connection).await?,
+        }
+        let missing = self.steps.iter().skip(usize::try_from(found.unwrap_or(0)).unwrap_or(0));
+        for step in missing {
+            execute(connection, step).await?;
+        }
+        let known = self.newest_version();
+        tracing::info!(schema = self.name, version = known, "brought the schema up to date");
+        sqlx::query("UPDATE schema_version SET version = $1").bind(known).execute(connection).await?;
+        Ok(())
+    }
+
+    /// Refuses to convert a schema with which others work.
+    async fn require_unused(&self, connection: &mut PgConnection, found: i64) -> Result<(), MigrateError> {
+        let processes: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()",
+        )
+        .bind(self.application_name())
+        .fetch_one(connection)
+        .await?;
+        if processes == 0 {
+            return Ok(());
+        }
+        let (schema, known) = (self.name.clone(), self.newest_version());
+        Err(MigrateError::Mismatch(SchemaMismatch::InUse { schema, found, known, processes }))
+    }
+
+    /// Creates the schema where it is missing, and the table of its version.
+    async fn create(&self, connection: &mut PgConnection) -> Result<(), MigrateError> {
+        let exists: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")
+            .bind(&self.name)
+            .fetch_one(&mut *connection)
+            .await?;
+        if !exists {
+            let created = execute(connection, &format!("CREATE SCHEMA \"{}\"", self.name)).await;
+            created.map_err(MigrateError::MayNotCreate)?;
+        }
+        let table = "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)";
+        Ok(execute(connection, table).await?)
+    }
+
+    /// Reads the version; `None` where there are no tables yet.
+    async fn read_version(&self, connection: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+        let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+            .bind(format!("\"{}\".schema_version", self.name))
+            .fetch_one(&mut *connection)
+            .await?;
+        if !exists {
+            return Ok(None);
+        }
+        sqlx::query_scalar("SELECT version FROM schema_version").fetch_optional(connection).await
+    }
+
+    /// Returns how the schema differs from what this process has found or made of it.
+    pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<Option<SchemaMismatch>, sqlx::Error> {
+        let (found, schema, known) =
+            (self.read_version(connection).await?.unwrap_or(0), self.name.clone(), self.newest_version());
+        Ok(match found {
+            found if found > known => Some(SchemaMismatch::Newer { schema, found, known }),
+            found if found < known => Some(SchemaMismatch::Older { schema, found, known }),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The search index: what was said in completed turns. Names of conversations are few enough to be read.
+//!
+//! A turn is indexed behind its end, with others, so that it doesn't wait for the index (ADR 0028).
+
+use satchel_domain::{ChannelName, Timestamp, TurnId};
+use satchel_ledger::excerpt::{MATCH_START, excerpt};
+use satchel_ports::ledger::{ConversationSearch, SearchHit, SearchResults};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::{
+    database::{Database, params},
+    error::Result,
+    lanes::{self, LaneId},
+    listings::title,
+    rows,
+    tokens::{TokenQuery, index_tokens},
+};
+
+/// A turn that is to be indexed.
+#[derive(FromRow)]
+struct UnindexedTurn {
+    sequence: i64,
+    text: String,
+    files: String,
+    is_search: bool,
+}
+
+/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. A search
+/// in a chat is no turn that another one is to find.
+pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
+    // Those that another process indexes or changes just now are left to it.
+    let next: Vec<(i64,)> = db
+        .all(
+            "SELECT sequence FROM turns WHERE NOT indexed AND state = 'completed' \
+                 AND ($2 IS NULL OR lane IN (SELECT id FROM lanes WHERE channel = $2)) \
+             ORDER BY sequence DESC LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED",
+            params![limit, channel.map(ChannelName::as_str)],
+        )
+        .await?;
+    let next: Vec<i64> = next.into_iter().map(|(sequence,)| sequence).collect();
+    for turn in read_texts(db, &next).await? {
+        if turn.is_search {
+            continue;
+        }
+        db.run(
+            "INSERT INTO search_index (sequence, text, files, tokens) VALUES ($1, $2, $3, array_to_tsvector($4)) \
+             ON CONFLICT (sequence) DO UPDATE SET text = $2, files = $3, tokens = array_to_tsvector($4)",
+            params![turn.sequence, turn.text, turn.files, index_tokens(&[&turn.text, &turn.files])],
+        )
+        .await?;
+    }
+    db.run("UPDATE turns SET indexed = TRUE WHERE sequence = ANY($1)", params![next]).await?;
+    count_unindexed(db, channel).await
+}
+
+async fn read_texts(db: &Database, turns: &Vec<i64>) -> Result<Vec<UnindexedTurn>> {
+    db.all(
+        r"SELECT answering.sequence, concat_ws(E'\n', (
+                  SELECT string_agg(concat_ws(E'\n', left(message::json ->> 'text', 65536), (
+                      SELECT string_agg(transcription::json ->> 'words', E'\n' ORDER BY position) FROM inbox_files
+                      WHERE inbox_files.message = inbox.sequence)), E'\n' ORDER BY sequence)
+                  FROM inbox WHERE (turn = answering.id AND consumed_by = turn)
+                      OR (consumed_by = answering.id AND consumed_by <> turn)),
+              left(response::json ->> 'text', 65536)) AS text,
+              COALESCE((SELECT string_agg(filename, E'\n' ORDER BY number) FROM attachments
+                  WHERE forgotten_at IS NULL AND visibility = 'deliver' AND turn IN (SELECT answering.id
+                      UNION ALL SELECT turn FROM inbox WHERE consumed_by = answering.id AND consumed_by <> turn)), '')
+                  AS files,
+              EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id
+                  AND (trim(message::json ->> 'text') ILIKE '/find' OR trim(message::json ->> 'text') ILIKE '/find %'))
+                  AS is_search
+          FROM turns AS answering WHERE answering.sequence = ANY($1)",
+        params![turns],
+    )
+    .await
+}
+
+/// Counts the completed turns that aren't indexed, of a channel or of all.
+pub(crate) async fn count_unindexed(db: &Database, channel: Option<&ChannelName>) -> Result<u64> {
+    let count = match channel {
+        None => db.value("SELECT COUNT(*) FROM turns WHERE NOT indexed AND state = 'completed'", params![]).await?,
+        Some(channel) => {
+            db.value(
+                "SELECT COUNT(*) FROM turns JOIN lanes ON lanes.id = lane \
+                 WHERE NOT indexed AND state = 'completed' AND channel = $1",
+                params![channel.as_str()],
+            )
+            .await?
+        }
+    };
+    rows::number(count, "number of turns")
+}
+
+/// Takes a turn out of the index, to be indexed anew with what is left of it. One that was merged stands there as part of
+/// the other.
+pub(crate) async fn reindex_turn(db: &Database, turn: Uuid) -> Result<()> {
+    // Behind a process that indexes it just now.
+    let answering: (i64,) = db
+        .find(
+            "UPDATE turns SET indexed = FALSE WHERE id = (SELECT COALESCE(merged_into, id) FROM turns WHERE id = $1) \
+             RETURNING sequence",
+            params![turn],
+        )
+        .await?
+        .unwrap_or_default();
+    db.run("DELETE FROM search_index WHERE sequence = $1", params![answering.0]).await?;
+    Ok(())
+}
+
+/// Finds what has all words in the conversations of a channel.
+pub(crate) async fn search(db: &Database, search: &ConversationSearch) -> Result<SearchResults> {
+    let query = TokenQuery::new(&search.terms);
+    let has_names = search.before.is_none() && search.conversation.is_none();
+    let mut found = if has_names { find_names(db, search, &query).await? } else { Vec::new() };
+    let lane = match &search.conversation {
+        // No row has the number 0.
+        Some(conversation) => Some(lanes::find_id(db, conversation).await?.unwrap_or_default()),
+        None => None,
+    };
+    found.extend(find_turns(db, search, &query, lane).await?);
+    let hits = found.into_iter().map(|row| row.into_hit(&query)).collect::<Result<_>>()?;
+    Ok(SearchResults { hits, unindexed: count_unindexed(db, Some(&search.channel)).await? })
+}
+
+async fn find_names(db: &Database, search: &ConversationSearch, query: &TokenQuery) -> Result<Vec<HitRow>> {
+    let names: Vec<(LaneId, String)> = db
+        .all(
+            "SELECT lane, name FROM conversation_listings JOIN lanes ON lanes.id = lane \
+             WHERE channel = $1 AND name IS NOT NULL ORDER BY lane",
+            params![search.channel.as_str()],
+        )
+        .await?;
+    let limit = usize::try_from(search.limit).unwrap_or(usize::MAX);
+    let found: Vec<LaneId> =
+        names.into_iter().filter(|(_, name)| query.are_in(name)).map(|(lane, _)| lane).take(limit).collect();
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    db.all(
+        concat!(
+            "SELECT conversation, name, ",
+            title!(),
+            " AS title, NULL::UUID AS turn, \
+                 (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = (SELECT id FROM turns \
+                     WHERE turns.lane = listed.lane ORDER BY sequence DESC LIMIT 1)) AS at, name AS text, \
+                 NULL::TEXT AS files \
+             FROM conversation_listings AS listed JOIN lanes ON lanes.id = listed.lane \
+             WHERE listed.lane = ANY($1) ORDER BY listed.lane"
+        ),
+        params![found],
+    )
+    .await
+}
+
+async fn find_turns(
+    db: &Database,
+    search: &ConversationSearch,
+    query: &TokenQuery,
+    lane: Option<LaneId>,
+) -> Result<Vec<HitRow>> {
+    let Some(expression) = query.to_tsquery() else { return Ok(Vec::new()) };
+    let ConversationSearch { channel, before, limit, .. } = search;
+    db.all(
+        concat!(
+            "SELECT conversation, name, ",
+            title!(),
+            " AS title, turn, at, text, files \
+             FROM (SELECT turns.lane, turns.id AS turn, completed_at AS at, text, files, name, \
+                     COALESCE(forgotten_through, 0) AS forgotten_through, sequence AS place \
+                 FROM search_index JOIN turns USING (sequence) JOIN lanes AS searched ON searched.id = turns.lane \
+                 LEFT JOIN conversation_listings AS listing ON listing.lane = turns.lane \
+                 WHERE tokens @@ $1::TEXT::TSQUERY AND searched.channel = $2 AND ($3 IS NULL OR turns.lane = $3) \
+                     AND sequence < COALESCE((SELECT sequence FROM turns WHERE id = $4), 9223372036854775807) \
+                 ORDER BY sequence DESC LIMIT $5) AS listed \
+             JOIN lanes ON lanes.id = listed.lane ORDER BY place DESC"
+        ),
+        params![expression, channel.as_str(), lane, before.map(|turn| turn.0), limit],
+    )
+    .await
+}
+
+#[derive(FromRow)]
+struct HitRow {
+    conversation: String,
+    name: Option<String>,
+    title: Option<String>,
+    turn: Option<Uuid>,
+    at: i64,
+    text: String,
+    files: Option<String>,
+}
+
+impl HitRow {
+    fn into_hit(self, query: &TokenQuery) -> Result<SearchHit> {
+        let text = query.mark(&self.text);
+        let files = self.files.map(|files| query.mark(&files));
+        let in_files = files.filter(|files| !text.contains(MATCH_START) && files.contains(MATCH_START));
+        Ok(SearchHit {
+            conversation: rows::conversation(&self.conversation)?,
+            name: self.name,
+            title: self.title.unwrap_or_default(),
+            turn: self.turn.map(TurnId),
+            at: Timestamp(self.at),
+            excerpt: excerpt(&in_files.unwrap_or(text)),
+        })
+    }
+}

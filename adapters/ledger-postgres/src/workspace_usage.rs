@@ -1,0 +1,56 @@
+//! What workspaces hold, as it counts for the quotas.
+
+use satchel_domain::{ConversationId, Sender};
+use satchel_ledger::quota::Account;
+
+use crate::{
+    database::{Database, Json, params},
+    error::Result,
+    lanes, rows, usage,
+};
+
+/// Sets bytes aside for a write.
+pub(crate) async fn reserve(db: &Database, conversation: &ConversationId, bytes: u64) -> Result<()> {
+    let account = account(db, conversation).await?;
+    usage::check(db, &account, bytes).await?;
+    change(db, &account, rows::signed(bytes)).await
+}
+
+/// Records what a workspace holds.
+pub(crate) async fn record(db: &Database, conversation: &ConversationId, bytes: u64) -> Result<()> {
+    let recorded: Option<(i64,)> = db
+        .find(
+            "SELECT workspace_bytes FROM usage WHERE scope = 'conversation' AND name = $1",
+            params![conversation.to_string()],
+        )
+        .await?;
+    let added = rows::signed(bytes) - recorded.map_or(0, |(bytes,)| bytes);
+    change(db, &account(db, conversation).await?, added).await
+}
+
+/// Finds whom a workspace counts for: where others write too, for the conversation alone.
+async fn account(db: &Database, conversation: &ConversationId) -> Result<Account> {
+    let newest: Option<(Json<Sender>, bool)> = db
+        .find(
+            "SELECT inbox.message::json ->> 'sender', COALESCE((inbox.message::json ->> 'group')::BOOLEAN, FALSE) \
+         FROM turns JOIN inbox ON inbox.turn = turns.id \
+         WHERE turns.lane = $1 AND turns.state <> 'merged' AND inbox.message::json ->> 'errand' IS NULL \
+         ORDER BY turns.sequence DESC LIMIT 1",
+            params![lanes::find_id(db, conversation).await?],
+        )
+        .await?;
+    let person = newest.and_then(|(sender, is_group)| (!is_group).then_some(sender.0));
+    Ok(Account::new(&db.settings().quotas, conversation, person))
+}
+
+async fn change(db: &Database, account: &Account, bytes: i64) -> Result<()> {
+    for (scope, name) in account.scopes() {
+        db.run(
+            "INSERT INTO usage (scope, name, workspace_bytes) VALUES ($1, $2, GREATEST($3, 0)) \
+             ON CONFLICT (scope, name) DO UPDATE SET workspace_bytes = GREATEST(usage.workspace_bytes + $3, 0)",
+            params![scope, name, bytes],
+        )
+        .await?;
+    }
+    Ok(())
+}
