@@ -299,3 +299,11 @@ CREATE TABLE held_parts (
     state        TEXT NOT NULL,
     state_detail TEXT NOT NULL
 );
+
+-- Which process receives the messages of a channel from its platform.
+CREATE TABLE gateways (
+    channel    TEXT COLLATE "C" PRIMARY KEY,
+    holder     UUID,             -- NULL once it was released
+    token      BIGINT NOT NULL,  -- the fencing token of the last claim
+    expires_at BIGINT NOT NULL
+);

@@ -26,7 +26,7 @@ pub enum ConnectError {
         source: Source,
     },
     /// The schema's name can't be used.
-    #[error("`{name}` can't be the name of a schema; use up to 63 of a-z, 0-9 and _, beginning with a letter")]
+    #[error("`{name}` can't be the name of a schema; use up to 46 of a-z, 0-9 and _, beginning with a letter")]
     SchemaName { name: String },
     /// Nobody answers, or the server doesn't serve now. A retry may help.
     #[error("PostgreSQL can't be reached at {server}; check that it runs there and that this machine may connect")]
@@ -115,7 +115,8 @@ impl PostgresLedger {
         let options = PgConnectOptions::from_str(settings.url.expose_secret())
             .map_err(|source| ConnectError::Url { source: Box::new(source) })?;
         let schema = Schema::from_options(options.get_options()).map_err(|name| ConnectError::SchemaName { name })?;
-        let options = options.application_name(&schema.application_name()).disable_statement_logging();
+        let holder = HolderId(ids.next());
+        let options = options.application_name(&schema.application_name(holder)).disable_statement_logging();
         let target = ConnectionTarget {
             server: format!("{}:{}", options.get_host(), options.get_port()),
             role: options.get_username().to_owned(),
@@ -130,7 +131,7 @@ impl PostgresLedger {
             Err(elapsed) => return Err(ConnectError::Unreachable { server: target.server, source: Box::new(elapsed) }),
         }
         let connections = Connections::new(options, schema, &settings);
-        let process = Arc::new(Process { holder: HolderId(ids.next()), settings, clock, ids });
+        let process = Arc::new(Process { holder, settings, clock, ids });
         Ok(Self { process, connections })
     }
 }

@@ -13,6 +13,7 @@ mod drafts;
 mod error;
 mod forget;
 mod forget_conversation;
+mod gateways;
 mod history;
 mod inbox;
 mod journal;

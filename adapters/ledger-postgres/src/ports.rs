@@ -2,6 +2,7 @@
 
 mod archive;
 mod conversations;
+mod gateways;
 mod inbox;
 mod leases;
 mod outbox;

@@ -17,6 +17,19 @@ pub(crate) async fn ping(db: &Database) -> Result<()> {
     Ok(())
 }
 
+/// Counts the processes that are connected, by the names of their connections.
+pub(crate) async fn count_processes(db: &Database) -> Result<usize> {
+    let count: i64 = db
+        .value(
+            "SELECT COUNT(DISTINCT application_name) FROM pg_stat_activity \
+             WHERE datname = current_database() AND split_part(application_name, '/', 1) = 'satchel' \
+             AND split_part(application_name, '/', 3) = current_schema()",
+            params![],
+        )
+        .await?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 pub(crate) async fn attachment(
     db: &Database,
     conversation: &ConversationId,

@@ -1,5 +1,6 @@
 //! The schema: its name, its version, and how an earlier version is brought up to date.
 
+use satchel_ports::ledger::HolderId;
 use sqlx::PgConnection;
 
 use crate::database::execute;
@@ -7,8 +8,8 @@ use crate::database::execute;
 /// The schema in which tables stand unless the URL names another.
 const DEFAULT_NAME: &str = "satchel";
 
-/// The longest name that PostgreSQL keeps as it is.
-const MAX_NAME_BYTES: usize = 63;
+/// The longest name of a schema with which the names of connections are as long as PostgreSQL keeps them.
+const MAX_NAME_BYTES: usize = 46;
 
 /// The steps by which an empty schema becomes that of this version; the version is their number.
 pub(crate) const STEPS: &[&str] = &[include_str!("../migrations/0001_ledger.sql")];
@@ -69,10 +70,11 @@ impl Schema {
         }
     }
 
-    /// The name by which processes show that they work with the schema.
-    pub(crate) fn application_name(&self) -> String {
-        let name = format!("satchel/{}", self.name);
-        name[..name.len().min(MAX_NAME_BYTES)].to_owned()
+    /// The name by which a process shows that it works with the schema, which the server keeps as it is.
+    pub(crate) fn application_name(&self, holder: HolderId) -> String {
+        // The first digits are a time, which several processes can share.
+        let holder = holder.0.simple().to_string();
+        format!("satchel/{}/{}", &holder[24..], self.name)
     }
 
     fn newest_version(&self) -> i64 {
@@ -127,10 +129,11 @@ impl Schema {
     /// Refuses to convert a schema with which others work.
     async fn require_unused(&self, connection: &mut PgConnection, found: i64) -> Result<(), MigrateError> {
         let processes: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM pg_stat_activity \
-             WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()",
+            "SELECT COUNT(DISTINCT application_name) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid() \
+             AND split_part(application_name, '/', 1) = 'satchel' AND split_part(application_name, '/', 3) = $1",
         )
-        .bind(self.application_name())
+        .bind(&self.name)
         .fetch_one(connection)
         .await?;
         if processes == 0 {

@@ -10,6 +10,7 @@ use anyhow::Context;
 use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
+use satchel_ledger_postgres::{PostgresLedger, Settings as PostgresSettings};
 use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
@@ -54,7 +55,6 @@ pub struct Stores {
 /// When a directory or the database can't be used.
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
-    let database_dir = sqlite_dir(config).context("PostgreSQL is not built yet")?;
     let blobs_dir = blobs_dir(config)?;
     create_private_dir(data_dir)
         .await
@@ -67,9 +67,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let settings = Settings { only, quotas, ..Settings::default() };
-    let ledger = SqliteLedger::open(database_dir, settings, Arc::clone(&clock), Arc::clone(&ids));
-    let ledger = Ledger::from(Arc::new(ledger.await.context("failed to open the ledger")?));
+    let ledger = open_database(config, only, quotas, &clock, &ids).await.context("failed to open the ledger")?;
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
@@ -80,6 +78,27 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger.storage)));
     let blobs = Arc::new(TextEvictingBlobs::new(Arc::new(blobs), text_cache(config)));
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
+}
+
+/// Opens the ledger in the configured database.
+async fn open_database(
+    config: &Config,
+    only: Option<ConversationId>,
+    quotas: QuotaRules,
+    clock: &Arc<dyn Clock>,
+    ids: &Arc<dyn Ids>,
+) -> anyhow::Result<Ledger> {
+    let (clock, ids) = (Arc::clone(clock), Arc::clone(ids));
+    let directory = match &config.storage.database_url {
+        None => config.storage.data_dir(),
+        Some(DatabaseBackend::Sqlite { directory }) => directory,
+        Some(DatabaseBackend::Postgres(url)) => {
+            let settings = PostgresSettings { only, quotas, ..PostgresSettings::new(url.clone()) };
+            return Ok(Arc::new(PostgresLedger::connect(settings, clock, ids).await?).into());
+        }
+    };
+    let settings = Settings { only, quotas, ..Settings::default() };
+    Ok(Arc::new(SqliteLedger::open(directory, settings, clock, ids).await?).into())
 }
 
 /// Opens the ledger of a data directory alone, to look after it while nothing runs in it.

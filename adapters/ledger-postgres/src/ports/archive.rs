@@ -14,6 +14,10 @@ impl Archive for PostgresLedger {
         self.read("checking the database", |db| async move { queries::ping(&db).await }).await
     }
 
+    async fn count_processes(&self) -> Result<usize, LedgerError> {
+        self.read("counting the processes", |db| async move { queries::count_processes(&db).await }).await
+    }
+
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
         self.read("reading a turn", |db| async move { records::turn(&db, turn).await }).await
     }

@@ -6,6 +6,7 @@ use satchel_requirements::required;
 use satchel_servers::postgres::TestDatabase;
 use satchel_wait::is_met_in_time;
 use sqlx::{Connection, postgres::PgConnectOptions};
+use uuid::Uuid;
 
 use super::*;
 use crate::connections::set_up;
@@ -14,7 +15,9 @@ use crate::connections::set_up;
 const NEXT: &[&str] = &[STEPS[0], "CREATE TABLE next_version (number BIGINT)"];
 
 async fn connect(database: &TestDatabase, schema: &Schema) -> PgConnection {
-    let options = PgConnectOptions::from_str(&database.url()).unwrap().application_name(&schema.application_name());
+    let options = PgConnectOptions::from_str(&database.url())
+        .unwrap()
+        .application_name(&schema.application_name(HolderId(Uuid::now_v7())));
     let mut connection = PgConnection::connect_with(&options).await.unwrap();
     set_up(&mut connection, schema).await.unwrap();
     connection

@@ -27,11 +27,8 @@ pub struct StorageConfig {
     /// The directory for everything that has no place of its own. By default `./satchel-data` if that or
     /// `./satchel.yaml` exists, else `satchel` in the XDG data directory.
     data_dir: Option<FilePath>,
-    /// The database: `sqlite:DIRECTORY/satchel.db`. `postgres://…` is not built yet.
-    #[schemars(extend(
-        "x-default" = "sqlite: in the data directory",
-        "x-next" = { "postgres": "a PostgreSQL database", "postgresql": "a PostgreSQL database" }
-    ))]
+    /// The database: `sqlite:DIRECTORY/satchel.db`, or `postgres://USER:PASSWORD@HOST/DATABASE` with libpq's parameters.
+    #[schemars(extend("x-default" = "sqlite: in the data directory"))]
     pub database_url: Option<DatabaseBackend>,
     /// Where the bytes of files are kept: `file:DIRECTORY`. `s3://…` is not built yet.
     #[schemars(extend("x-default" = "file: in the data directory", "x-next" = { "s3": "files in S3" }))]

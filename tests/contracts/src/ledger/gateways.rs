@@ -36,7 +36,7 @@ pub async fn dead_holders_gateway_is_claimable(fixture: &impl LedgerFixture) {
     let old = one.gateways.claim_gateway(&telegram).await.unwrap().unwrap();
     assert_eq!(two.gateways.claim_gateway(&telegram).await.unwrap(), None);
     drop(one);
-    fixture.clock().advance(GATEWAY_TAKEOVER);
+    fixture.after_death();
     let new = two.gateways.claim_gateway(&telegram).await.unwrap().expect("its process is gone");
     assert!(new.token > old.token);
 }

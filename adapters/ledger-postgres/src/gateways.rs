@@ -1,0 +1,59 @@
+//! Gateways: which process receives the messages of a channel.
+
+use satchel_domain::ChannelName;
+use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayLease, HolderId};
+
+use crate::{
+    database::{Database, params},
+    error::Result,
+};
+
+/// Returns whether a gateway seems free. Only a hint, so that a process that waits writes nothing; [`claim`] looks again.
+pub(crate) async fn is_free(db: &Database, channel: &ChannelName) -> Result<bool> {
+    db.value(
+        "SELECT NOT EXISTS (SELECT 1 FROM gateways WHERE channel = $1 AND holder <> $2 AND expires_at > ledger_now())",
+        params![channel.as_str(), db.process.holder.0],
+    )
+    .await
+}
+
+pub(crate) async fn claim(db: &Database, channel: &ChannelName) -> Result<Option<GatewayLease>> {
+    let holder = db.process.holder;
+    let claimed: Option<(i64,)> = db
+        .find(
+            "INSERT INTO gateways (channel, holder, token, expires_at) VALUES ($1, $2, 1, ledger_now() + $3) \
+             ON CONFLICT (channel) DO UPDATE \
+             SET holder = excluded.holder, token = gateways.token + 1, expires_at = excluded.expires_at \
+             WHERE gateways.holder IS NULL OR gateways.holder = $2 OR gateways.expires_at <= ledger_now() \
+             RETURNING token",
+            params![channel.as_str(), holder.0, lease_ms()],
+        )
+        .await?;
+    Ok(claimed.map(|(token,)| GatewayLease { channel: channel.clone(), holder, token: token.cast_unsigned() }))
+}
+
+/// Renews a lease, also an expired one that nobody has claimed since; `false` if it is lost.
+pub(crate) async fn renew(db: &Database, lease: &GatewayLease) -> Result<bool> {
+    let GatewayLease { channel, holder: HolderId(holder), token } = lease;
+    let renewed = db
+        .run(
+            "UPDATE gateways SET expires_at = ledger_now() + $4 WHERE channel = $1 AND holder = $2 AND token = $3",
+            params![channel.as_str(), *holder, token.cast_signed(), lease_ms()],
+        )
+        .await?;
+    Ok(renewed > 0)
+}
+
+pub(crate) async fn release(db: &Database, lease: &GatewayLease) -> Result<()> {
+    let GatewayLease { channel, holder: HolderId(holder), token } = lease;
+    db.run(
+        "UPDATE gateways SET holder = NULL WHERE channel = $1 AND holder = $2 AND token = $3",
+        params![channel.as_str(), *holder, token.cast_signed()],
+    )
+    .await?;
+    Ok(())
+}
+
+fn lease_ms() -> i64 {
+    i64::try_from(GATEWAY_TAKEOVER.as_millis()).unwrap_or(i64::MAX)
+}
