@@ -41,9 +41,14 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 11] = [
 const CRATE_TEST_DEPENDENCIES: [(&str, &[&str]); 1] =
     [("satchel-runtime", &["satchel-files", "satchel-ledger-sqlite", "satchel-local", "satchel-wait", "tempfile"])];
 
-/// Adapters that other adapters may depend on: shared vendor code, and the resampler. They depend on no adapter themselves.
-const SUPPORT_ADAPTERS: [&str; 4] =
-    ["satchel-http-server", "satchel-platform-http", "satchel-resampler", "satchel-worker-process"];
+/// Adapters that other adapters may depend on: shared vendor code, what every blob store does with bytes, and the resampler. They depend on no adapter themselves.
+const SUPPORT_ADAPTERS: [&str; 5] = [
+    "satchel-blob-content",
+    "satchel-http-server",
+    "satchel-platform-http",
+    "satchel-resampler",
+    "satchel-worker-process",
+];
 
 /// The workspace crates that an adapter may depend on, besides [`SUPPORT_ADAPTERS`].
 const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
@@ -54,7 +59,7 @@ const LEDGER_ADAPTERS: [&str; 1] = ["satchel-ledger-sqlite"];
 
 /// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, and Telegram's render
 /// what routing has measured.
-const ADAPTER_TEST_DEPENDENCIES: [&str; 12] = [
+const ADAPTER_TEST_DEPENDENCIES: [&str; 13] = [
     "satchel-contracts",
     "satchel-fake-discord",
     "satchel-fake-kit",
@@ -66,6 +71,7 @@ const ADAPTER_TEST_DEPENDENCIES: [&str; 12] = [
     "satchel-local",
     "satchel-requirements",
     "satchel-routing",
+    "satchel-servers",
     "satchel-wait",
 ];
 
