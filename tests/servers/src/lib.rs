@@ -1,1 +1,7 @@
 //! Real servers for tests, each on a free port of this machine: PostgreSQL, NATS, and one that speaks S3.
+
+mod s3;
+mod tcp_proxy;
+
+pub use s3::{S3Credentials, S3Server};
+pub use tcp_proxy::TcpProxy;
