@@ -121,7 +121,8 @@ fn transport_error_kind(error: &object_store::Error) -> Option<HttpErrorKind> {
     None
 }
 
-fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+/// What stands between two marks.
+pub(crate) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
     rest.split_once(after).map(|(found, _)| found)
 }

@@ -9,13 +9,12 @@ use object_store::{
     multipart::MultipartStore,
     path::Path,
 };
-use quick_xml::{Reader, events::Event};
 use reqwest::Url;
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     bucket::{BucketClient, INCOMING},
-    error::BucketError,
+    error::{BucketError, between},
 };
 
 /// How long the removal of what is left may keep an upload that failed.
@@ -151,32 +150,39 @@ struct UploadsPage {
 }
 
 impl UploadsPage {
-    /// Reads `ListMultipartUploadsResult`. What can't be understood ends the list.
+    /// Reads `ListMultipartUploadsResult`. Neither our keys nor ids have characters that XML escapes.
     fn parse(xml: &str) -> Self {
-        let mut page = Self::default();
-        let mut reader = Reader::from_str(xml);
-        let (mut text, mut key, mut id) = (String::new(), String::new(), String::new());
-        loop {
-            match reader.read_event() {
-                Ok(Event::Start(_)) => text.clear(),
-                Ok(Event::Text(part)) => text.push_str(&part),
-                Ok(Event::End(element)) => {
-                    let value = std::mem::take(&mut text);
-                    match element.local_name().as_ref() {
-                        "Key" => key = value,
-                        "UploadId" => id = value,
-                        "Upload" => page.uploads.push((std::mem::take(&mut key), std::mem::take(&mut id))),
-                        "IsTruncated" => page.is_truncated = value == "true",
-                        "NextKeyMarker" => page.next_key = Some(value).filter(|marker| !marker.is_empty()),
-                        "NextUploadIdMarker" => page.next_id = Some(value).filter(|marker| !marker.is_empty()),
-                        _ => {}
-                    }
-                }
-                Ok(Event::Eof) | Err(_) => break,
-                Ok(_) => {}
-            }
-        }
-        page.is_truncated &= page.next_key.is_some();
-        page
+        let value = |text: &str, element: &str| {
+            let found = between(text, &format!("<{element}>"), &format!("</{element}>"));
+            found.filter(|value| !value.is_empty()).map(str::to_owned)
+        };
+        let uploads = xml.split("<Upload>").skip(1);
+        let uploads = uploads.filter_map(|upload| Some((value(upload, "Key")?, value(upload, "UploadId")?)));
+        let (next_key, next_id) = (value(xml, "NextKeyMarker"), value(xml, "NextUploadIdMarker"));
+        let is_truncated = next_key.is_some() && value(xml, "IsTruncated").is_some_and(|truncated| truncated == "true");
+        Self { uploads: uploads.collect(), is_truncated, next_key, next_id }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_of_uploads_is_read_in_any_order() {
+        let page = UploadsPage::parse(
+            "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>p/incoming/b</NextKeyMarker>\
+             <NextUploadIdMarker>2</NextUploadIdMarker><Upload><Key>p/incoming/a</Key><UploadId>1</UploadId></Upload>\
+             <Upload><UploadId>2</UploadId><Key>p/incoming/b</Key></Upload></ListMultipartUploadsResult>",
+        );
+        let upload = |key: &str, id: &str| (key.to_owned(), id.to_owned());
+        assert_eq!(page.uploads, [upload("p/incoming/a", "1"), upload("p/incoming/b", "2")]);
+        assert!(page.is_truncated);
+        assert_eq!((page.next_key.as_deref(), page.next_id.as_deref()), (Some("p/incoming/b"), Some("2")));
+
+        let empty =
+            "<ListMultipartUploadsResult><KeyMarker/><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>";
+        assert_eq!(UploadsPage::parse(empty), UploadsPage::default());
+        assert_eq!(UploadsPage::parse("<html>not S3</html>"), UploadsPage::default());
     }
 }

@@ -58,10 +58,16 @@ impl BackupSource {
     /// # Errors
     /// When it is in no directories.
     pub(crate) fn new(config: &Config, with_secrets: bool) -> anyhow::Result<Self> {
+        let Some(blobs_dir) = stores::blobs_dir(config) else {
+            anyhow::bail!(
+                "a backup needs the bytes of files in a directory, and `storage.blobs_url` keeps them in a bucket: back up \
+                 the bucket by its own means, such as versions or a replica, and the data directory while Satchel is stopped"
+            );
+        };
         Ok(Self {
             data_dir: config.storage.data_dir().to_owned(),
             database_dir: stores::database_dir(config)?.to_owned(),
-            blobs_dir: stores::blobs_dir(config)?,
+            blobs_dir,
             with_secrets,
         })
     }

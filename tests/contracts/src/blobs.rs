@@ -284,8 +284,8 @@ pub async fn fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
 /// Mutation: `mark` believes the list that `stale` gave, though a put came in between.
 pub async fn put_after_listing_prevents_sweep(fixture: impl BlobsFixture) {
     let stored = put(&fixture, chunk_stream(b"again", 5)).await.unwrap();
-    // Older than the grace, by the clock of whoever keeps it.
     let grace = Duration::from_millis(500) + 2 * fixture.time_resolution();
+    // Older than the grace, by the clock of whoever keeps it.
     tokio::time::sleep(grace + fixture.time_resolution() + Duration::from_millis(100)).await;
     let blobs = fixture.blobs();
     assert_eq!(blobs.list_stale(grace).await.unwrap(), [stored.sha256]);

@@ -287,7 +287,9 @@ fn embedding_core_links_no_platform() {
 fn no_interpreter_in_the_main_binary() {
     const INTERPRETERS: [&str; 10] =
         ["starlark", "rhai", "mlua", "boa_engine", "rquickjs", "pyo3", "wasmi", "lopdf", "pdfium-render", "mupdf"];
-    const DECODERS: [&str; 23] = [
+    // quick-xml is missing: object_store reads the answers of the operator's own server with it. That no crate of ours but
+    // the decoder names it, `one_vendor_has_one_home` says.
+    const DECODERS: [&str; 22] = [
         "calamine",
         "chardetng",
         "ffmpeg-next",
@@ -304,7 +306,6 @@ fn no_interpreter_in_the_main_binary() {
         "pdf",
         "pdf-extract",
         "png",
-        "quick-xml",
         "rtf-parser-tt",
         "satchel-decoder",
         "symphonia",

@@ -67,7 +67,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
     ("opus-pure", &["satchel-decoder", "satchel-speech"]),
     ("prometheus-client", &["satchel-metrics"]),
     ("pulldown-latex", &["satchel-web"]),
-    ("quick-xml", &["satchel-blobs-s3", "satchel-decoder"]),
+    ("quick-xml", &["satchel-decoder"]),
     ("regex", &["satchel-tools"]),
     ("regex-syntax", &["satchel-tools"]),
     (
