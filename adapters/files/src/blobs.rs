@@ -16,13 +16,15 @@ use cap_std::{
     ambient_authority,
     fs::{Dir, OpenOptions, OpenOptionsExt},
 };
+use satchel_blob_content::{
+    copy::{self, BlockSink, CopyError},
+    detect, digest,
+};
 use satchel_domain::{DiskReserve, Sha256};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, FileAccess, StoredBlob};
 
 use crate::{
-    DirectoryOpenError,
-    copy::{self, BlockSink, CopyError},
-    detect, digest, directory, modes,
+    DirectoryOpenError, directory, modes,
     native_runner::NativeWriter,
     reserve::ReserveGuard,
     temp::{self, TempFile},

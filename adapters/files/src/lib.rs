@@ -1,5 +1,5 @@
-//! Files on disk: blobs in a directory, the workspaces of conversations, and the detection of file types. Also blobs in
-//! memory, which pass the same contract.
+//! Files on disk: blobs in a directory, and the workspaces of conversations. Also blobs in memory, which pass the same
+//! contract.
 //!
 //! **Why the directory store is not `object_store`'s.** Satchel's stores beyond one machine are reached through
 //! `object_store`; its `LocalFileSystem` was weighed for the directory and doesn't give what the port promises:
@@ -15,10 +15,7 @@
 
 pub mod backup;
 pub mod blobs;
-mod copy;
 pub mod declared_files;
-pub mod detect;
-mod digest;
 mod directory;
 mod memory_blobs;
 mod modes;

@@ -11,10 +11,9 @@ use std::{
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
+use satchel_blob_content::{detect, digest};
 use satchel_domain::Sha256;
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
-
-use crate::{detect, digest};
 
 /// How many bytes of a blob each chunk has.
 const CHUNK_BYTES: usize = 64 * 1024;

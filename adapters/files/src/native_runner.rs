@@ -9,12 +9,13 @@ use std::{
 
 use cap_std::fs::{Dir, FileType, Metadata, OpenOptions, OpenOptionsExt};
 use rustix::fs::{OFlags, RenameFlags, renameat_with};
+use satchel_blob_content::copy::BlockSource;
 use satchel_ports::{
     FileAccess, FileProfile, FileReader, FileRunner, FileWriter,
     file_runner::{FileKind, FileStat, LinkMode, MountDirectory},
 };
 
-use crate::{copy::BlockSource, directory};
+use crate::directory;
 
 /// The [`FileRunner`] without a sandbox: the system resolves each path beneath the handle of its mount.
 #[derive(Debug, Clone, Copy, Default)]

@@ -14,6 +14,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use satchel_blob_content::copy::{self, BlockSource};
 use satchel_domain::{ConversationId, DiskFull, DiskReserve, Timestamp, WorkspacePath, path::Mount, remedy};
 use satchel_ports::{
     ByteStream, FileProfile, FileReader, FileRunner, Workspace, WorkspaceError, WriteMode,
@@ -25,12 +26,7 @@ use satchel_ports::{
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use crate::{
-    DirectoryOpenError,
-    copy::{self, BlockSource},
-    reserve::ReserveGuard,
-    temp,
-};
+use crate::{DirectoryOpenError, reserve::ReserveGuard, temp};
 
 use root::WorkspaceRoot;
 use write::PendingWrite;

@@ -61,10 +61,14 @@ impl BackupSource {
         let database_dir = stores::sqlite_dir(config).context(
             "the ledger is in PostgreSQL, which Satchel's backups don't copy: back it up with `pg_dump` or by its server",
         )?;
+        let blobs_dir = stores::blobs_dir(config).context(
+            "a backup needs the bytes of files in a directory, and `storage.blobs_url` keeps them in a bucket: back up \
+             the bucket by its own means, such as versions or a replica, and the data directory while Satchel is stopped",
+        )?;
         Ok(Self {
             data_dir: config.storage.data_dir().to_owned(),
             database_dir: database_dir.to_owned(),
-            blobs_dir: stores::blobs_dir(config)?,
+            blobs_dir,
             with_secrets,
         })
     }

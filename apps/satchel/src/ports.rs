@@ -81,7 +81,8 @@ impl Ports {
         let ledger = Ledger::from(Arc::new(ledger.await.context("failed to open the ledger")?));
         let (blobs, workspaces) = (data_dir.join(BLOBS_DIR), data_dir.join(WORKSPACES_DIR));
         let runner = default_file_runner();
-        let (blobs, workspace) = open_file_stores(blobs, workspaces, None, WORKSPACE_QUOTA_BYTES, runner).await?;
+        let blobs = open_blobs_directory(blobs).await?;
+        let workspace = open_workspaces(workspaces, None, WORKSPACE_QUOTA_BYTES, runner).await?;
         Ok(Self {
             workspace: Arc::new(MeteredWorkspace::new(workspace, Arc::clone(&ledger.storage))),
             ledger,
@@ -152,18 +153,20 @@ pub(crate) fn default_file_runner() -> Arc<dyn FileRunner> {
     return Arc::new(satchel_files::NativeRunner);
 }
 
-/// Opens the blob store and the workspaces on a blocking thread.
-pub(crate) async fn open_file_stores(
-    blobs: PathBuf,
-    workspaces: PathBuf,
+/// Opens the blob store of a directory on a blocking thread.
+pub(crate) async fn open_blobs_directory(directory: PathBuf) -> anyhow::Result<DirectoryBlobs> {
+    let task = tokio::task::spawn_blocking(move || DirectoryBlobs::open(&directory));
+    task.await.context("opening the file store was interrupted")?.context("the file store can't be used")
+}
+
+/// Opens the workspaces on a blocking thread.
+pub(crate) async fn open_workspaces(
+    directory: PathBuf,
     shared: Option<PathBuf>,
     quota: u64,
     runner: Arc<dyn FileRunner>,
-) -> anyhow::Result<(DirectoryBlobs, DirectoryWorkspace)> {
-    let task = tokio::task::spawn_blocking(move || {
-        let blobs = DirectoryBlobs::open(&blobs).context("the file store can't be used")?;
-        let workspace = DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota, runner);
-        Ok((blobs, workspace.context("the workspaces can't be used")?))
-    });
-    task.await.context("opening the stores was interrupted")?
+) -> anyhow::Result<DirectoryWorkspace> {
+    let open = move || DirectoryWorkspace::open(&directory, shared.as_deref(), quota, runner);
+    let task = tokio::task::spawn_blocking(open);
+    task.await.context("opening the workspaces was interrupted")?.context("the workspaces can't be used")
 }

@@ -4,9 +4,11 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
+use satchel_blobs_s3::S3Blobs;
 use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
@@ -24,11 +26,16 @@ use crate::{
         storage::{BlobBackend, DatabaseBackend},
     },
     metered_workspace::MeteredWorkspace,
-    ports::{BLOBS_DIR, WORKSPACES_DIR, create_private_dir, default_file_runner, open_file_stores},
+    ports::{
+        BLOBS_DIR, WORKSPACES_DIR, create_private_dir, default_file_runner, open_blobs_directory, open_workspaces,
+    },
 };
 
 /// The directory of temporary files for declared attachments in the data directory.
 const DOWNLOADS_DIR: &str = "downloads";
+
+/// How long a server that is away is tried again before a bucket counts as one that can't be used.
+const BUCKET_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The directory of the text of documents in the data directory.
 const TEXTS_DIR: &str = "document-texts";
@@ -55,7 +62,6 @@ pub struct Stores {
 /// When a directory or the database can't be used.
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
-    let blobs_dir = blobs_dir(config)?;
     create_private_dir(data_dir)
         .await
         .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
@@ -72,11 +78,11 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
     let runner = file_runner(config);
-    let (blobs, workspace) = open_file_stores(blobs_dir, workspaces_dir, shared, quota, runner).await?;
-    let reserve = config.storage.reserve();
-    let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
+    let blobs = open_blobs(config).await?;
+    let workspace = open_workspaces(workspaces_dir, shared, quota, runner).await?;
+    let workspace = workspace.with_reserve(config.storage.reserve());
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger.storage)));
-    let blobs = Arc::new(TextEvictingBlobs::new(Arc::new(blobs), text_cache(config)));
+    let blobs = Arc::new(TextEvictingBlobs::new(blobs, text_cache(config)));
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
 }
 
@@ -161,16 +167,36 @@ pub fn sqlite_dir(config: &Config) -> Option<&Path> {
     }
 }
 
-/// The directory of the bytes of files.
+/// The directory of the bytes of files; `None` if they are in a bucket.
+#[must_use]
+pub fn blobs_dir(config: &Config) -> Option<PathBuf> {
+    match &config.storage.blobs_url {
+        None => Some(config.storage.data_dir().join(BLOBS_DIR)),
+        Some(BlobBackend::Directory(directory)) => Some(directory.clone()),
+        Some(BlobBackend::S3(_)) => None,
+    }
+}
+
+/// Opens what holds the bytes of files.
+async fn open_blobs(config: &Config) -> anyhow::Result<Arc<dyn Blobs>> {
+    match blobs_dir(config) {
+        Some(directory) => {
+            let blobs = open_blobs_directory(directory).await?;
+            Ok(Arc::new(blobs.with_reserve(config.storage.reserve())))
+        }
+        None => Ok(Arc::new(open_bucket(config).await.context("the file store can't be used")?)),
+    }
+}
+
+/// Checks the bucket of a configuration, and opens it.
 ///
 /// # Errors
-/// When they are in no directory.
-pub fn blobs_dir(config: &Config) -> anyhow::Result<PathBuf> {
-    match &config.storage.blobs_url {
-        None => Ok(config.storage.data_dir().join(BLOBS_DIR)),
-        Some(BlobBackend::Directory(directory)) => Ok(directory.clone()),
-        Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
-    }
+/// When it can't be used, or the configuration names none.
+pub(crate) async fn open_bucket(config: &Config) -> anyhow::Result<S3Blobs> {
+    let settings = config.storage.bucket().context("`storage.blobs_url` can't be used")?;
+    let settings = settings.context("`storage.blobs_url` names no bucket")?;
+    S3Blobs::new(&settings.clone().with_retry_timeout(BUCKET_CHECK_TIMEOUT))?.check().await?;
+    Ok(S3Blobs::new(settings)?)
 }
 
 /// The directories that hold files. The data directory is always one of them, because it holds the workspaces.

@@ -56,6 +56,7 @@ pub enum BlobError {
 /// - `put` returns after the bytes, their name and the directory are on disk (fsync), or durable in the remote store.
 /// - The same bytes put twice, also at once, are stored once, and both calls succeed.
 /// - A put that fails or is dropped leaves nothing that `open` can see and no temporary file that outlives the next start.
+///   What a killed process leaves in a store that others use too is removed by a sweep a day later.
 /// - `put` keeps at most a few buffers in memory, however long the stream.
 /// - A stream that is longer than `limit` ends the put with [`BlobError::TooLarge`] at the first byte too many.
 /// - `open` verifies what it reads: when the whole blob was asked for and its digest is wrong, the stream ends in an error.

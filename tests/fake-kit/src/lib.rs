@@ -11,6 +11,7 @@ mod faulty_response;
 mod late_requests;
 mod listener;
 mod python_client;
+mod python_packages;
 mod test_clock;
 mod transcript;
 mod upload;
@@ -23,6 +24,7 @@ pub use faulty_response::{connection_fault, half_of};
 pub use late_requests::LateRequests;
 pub use listener::{ConnectionCutter, ListenerGate, serve};
 pub use python_client::PythonClient;
+pub use python_packages::PythonPackages;
 pub use test_clock::TestClock;
 pub use transcript::{
     Contents, DUPLICATE_LABEL, Duplicate, MessageKind, Transcript, TranscriptFile, TranscriptMessage, VisibleItem,

@@ -13,12 +13,12 @@ use bytes::Bytes;
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use futures::{StreamExt, stream};
 use rustix::fs::OFlags;
+use satchel_blob_content::detect;
 use satchel_domain::{Filename, Sha256};
 use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, OpenedFile, ReadableFile};
 use sha2::{Digest, Sha256 as Hasher};
 
 use super::{DeclaredRoot, downloads::DownloadedFile, io_error};
-use crate::detect;
 
 const CHUNK_BYTES: usize = 64 << 10;
 

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
+use satchel_blob_content::copy::BlockSink;
 use satchel_domain::{ConversationId, DiskFull, WorkspacePath, path::Mount};
 use satchel_ports::{
     FileWriter, WorkspaceError, WriteMode,
@@ -20,7 +21,6 @@ use super::{
     workspace_error,
 };
 use crate::{
-    copy::BlockSink,
     reserve::ReserveGuard,
     temp::{self, TempFile},
 };

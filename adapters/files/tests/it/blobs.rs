@@ -23,10 +23,10 @@ struct Fixture {
 
 #[async_trait]
 impl BlobsFixture for Fixture {
-    async fn new() -> Self {
+    async fn new() -> Result<Self, String> {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Arc::new(DirectoryBlobs::open(directory.path()).unwrap());
-        Self { directory, blobs }
+        Ok(Self { directory, blobs })
     }
 
     fn blobs(&self) -> Arc<dyn Blobs> {

@@ -20,8 +20,8 @@ impl Fixture {
 
 #[async_trait]
 impl BlobsFixture for Fixture {
-    async fn new() -> Self {
-        Self(MemoryBlobs::default())
+    async fn new() -> Result<Self, String> {
+        Ok(Self(MemoryBlobs::default()))
     }
 
     fn blobs(&self) -> Arc<dyn Blobs> {

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use satchel_blobs_s3::{S3Settings, S3SettingsError};
 use satchel_domain::DiskReserve;
 use schemars::JsonSchema;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -30,14 +31,18 @@ pub struct StorageConfig {
     /// The database: `sqlite:DIRECTORY/satchel.db`, or `postgres://USER:PASSWORD@HOST/DATABASE` with libpq's parameters.
     #[schemars(extend("x-default" = "sqlite: in the data directory"))]
     pub database_url: Option<DatabaseBackend>,
-    /// Where the bytes of files are kept: `file:DIRECTORY`. `s3://…` is not built yet.
-    #[schemars(extend("x-default" = "file: in the data directory", "x-next" = { "s3": "files in S3" }))]
+    /// Where the bytes of files are kept: `file:DIRECTORY`, or `s3://BUCKET/PREFIX?region=…&endpoint=…`. Keys, region and
+    /// endpoint may also be in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION` and `AWS_ENDPOINT_URL`.
+    #[schemars(extend("x-default" = "file: in the data directory"))]
     pub blobs_url: Option<BlobBackend>,
     /// How much of the disk stays free for the database: files that would use it are refused. 0 keeps nothing free.
     #[schemars(extend("x-default" = "1GiB or 5 % of the disk, whichever is less"))]
     reserve: Option<SizeOrZero>,
     #[serde(skip)]
     default_data_dir: PathBuf,
+    /// The bucket that `blobs_url` names, with what the environment says of it.
+    #[serde(skip)]
+    bucket: Option<Result<S3Settings, S3SettingsError>>,
 }
 
 /// The directories that tools work in.
@@ -177,7 +182,27 @@ impl StorageConfig {
         self.reserve.map_or(DiskReserve::Standard, |size| DiskReserve::Bytes(size.0))
     }
 
+    /// The bucket for the bytes of files, if they are in one.
+    ///
+    /// # Errors
+    /// When its region or its credentials are missing.
+    pub fn bucket(&self) -> Result<Option<&S3Settings>, S3SettingsError> {
+        self.bucket.as_ref().map(Result::as_ref).transpose().map_err(Clone::clone)
+    }
+
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+        if let Some(BlobBackend::S3(url)) = &self.blobs_url {
+            let url = url.expose_secret();
+            match S3Settings::check_url(url) {
+                Err(error) => {
+                    resolver.report("storage.blobs_url", format!("`storage.blobs_url` is not valid: {error}"))
+                }
+                Ok(()) => {
+                    let variable = |name: &str| resolver.variable(name).map(str::to_owned);
+                    self.bucket = Some(S3Settings::parse(url, variable));
+                }
+            }
+        }
         self.default_data_dir = paths::data_dir(resolver.environment, resolver.cwd);
         resolver.show_default("storage.data_dir", json!(self.data_dir().display().to_string()));
     }

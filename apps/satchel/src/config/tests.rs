@@ -166,7 +166,7 @@ fn scripts_may_be_allowed_tools_by_either_spelling() {
 #[test]
 fn unimplemented_settings_are_reported_with_position() {
     let cases = [
-        "storage:\n  database_url: postgres://u:p@h/d\n  blobs_url: s3://bucket\n",
+        "storage:\n  database_url: postgres://u:p@h/d\n",
         "bus:\n  url: nats://h\n",
         "agents:\n  - { id: a, instructions: x, actions: [{ id: b, prompt: p }] }\ntasks:\n  - { id: b, agent: a, action: b }\nmcp:\n  c: {}\n",
     ];
@@ -494,7 +494,7 @@ fn no_secret_is_ever_shown() {
         "discord:\n  token: !SECRET x\n",
         "models:\n  a:\n    provider: offline\n    api_key: SECRET\n    base_url: http://u:SECRET@h/\n",
         "web:\n  token: SECRET\n",
-        "storage:\n  database_url: postgres://u:SECRET@h/d?password=SECRET\n  blobs_url: s3://k:SECRET@b\n",
+        "storage:\n  database_url: postgres://u:SECRET@h/d?password=SECRET\n  blobs_url: s3://k:SECRET@bucket\n",
         "bus:\n  url: nats://u:SECRET@h\n",
         "mcp:\n  a:\n    environment:\n      TOKEN: SECRET\n",
     ];

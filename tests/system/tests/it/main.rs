@@ -4,6 +4,7 @@ mod agents;
 mod architecture;
 mod backups;
 mod boundaries;
+mod bucket;
 mod canary;
 mod chat_model;
 mod confirmation;

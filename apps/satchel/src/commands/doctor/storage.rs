@@ -16,7 +16,10 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::{
-    config::{Config, storage::DatabaseBackend},
+    config::{
+        Config,
+        storage::{BlobBackend, DatabaseBackend},
+    },
     stores,
 };
 
@@ -115,6 +118,20 @@ pub(super) fn check_directories(config: &Config) -> Vec<Finding> {
     findings.extend(check_same_filesystem(&directories));
     findings.extend(check_clock(data_dir));
     findings
+}
+
+/// Checks the bucket for the bytes of files, if they are in one.
+pub(super) async fn check_bucket(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "bucket";
+    let Some(BlobBackend::S3(_)) = &config.storage.blobs_url else { return None };
+    Some(match stores::open_bucket(config).await {
+        Ok(blobs) => Finding::ok(CHECK, format!("{} can be listed, read and written", blobs.address())),
+        Err(error) => {
+            let advice =
+                "`docs/guide/scaling.md` has the permissions that it takes; check the URL, the keys and the network";
+            Finding::problem(CHECK, format!("{error:#}"), advice)
+        }
+    })
 }
 
 /// Checks whether a directory is writable and has free space.

@@ -64,7 +64,7 @@ fn what_can_be_given_is_accepted() {
         "delivery: { max_age: 2d }\n",
         "schedules: { r: { cron: '@daily', conversation: 'web:r', prompt: hi, enabled: off } }\n",
         "schedules: { r: { cron: '@daily', conversation: 'web:r', script: return 1, enabled: true } }\n",
-        "storage: { database_url: 'postgres://u@h/d', blobs_url: 's3://b' }\nbus: { url: 'nats://h' }\n",
+        "storage: { database_url: 'postgres://u@h/d', blobs_url: 's3://bucket/files?region=eu-west-1' }\nbus: { url: 'nats://h' }\n",
     ] {
         assert_accepted(yaml);
     }

@@ -19,7 +19,7 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 const BLOCK_BYTES: usize = 512 * 1024;
 
 /// Receives the bytes of a stream, on a blocking thread.
-pub(crate) trait BlockSink: Send + 'static {
+pub trait BlockSink: Send + 'static {
     /// Why writing failed.
     type Error: Send + 'static;
 
@@ -28,7 +28,7 @@ pub(crate) trait BlockSink: Send + 'static {
 }
 
 /// Why a stream could not be copied completely.
-pub(crate) enum CopyError<E = Infallible> {
+pub enum CopyError<E = Infallible> {
     /// It has more bytes than are allowed.
     TooLarge,
     Source(io::Error),
@@ -59,10 +59,10 @@ impl From<CopyError> for io::Error {
 }
 
 /// Bytes on their way to a sink.
-pub(crate) type BlockStream = BoxStream<'static, Result<Bytes, CopyError>>;
+pub type BlockStream = BoxStream<'static, Result<Bytes, CopyError>>;
 
 /// Joins the stream's chunks into blocks; fails once there are more than `limit` bytes. Large chunks are not copied.
-pub(crate) fn into_blocks(content: ByteStream, limit: u64) -> BlockStream {
+pub fn into_blocks(content: ByteStream, limit: u64) -> BlockStream {
     let buffer = BlockBuffer { content: Some(content), remaining: limit, chunk: Bytes::new(), block: BytesMut::new() };
     Box::pin(stream::unfold(buffer, |mut buffer| async { buffer.next().await.map(|block| (block, buffer)) }))
 }
@@ -117,7 +117,7 @@ impl BlockBuffer {
 /// Writes all blocks to the sink and returns the sink. One block is read while another is written.
 ///
 /// When this fails or is dropped, the sink is dropped as soon as its current block is written.
-pub(crate) async fn copy_to_sink<S: BlockSink>(mut blocks: BlockStream, sink: S) -> Result<S, CopyError<S::Error>> {
+pub async fn copy_to_sink<S: BlockSink>(mut blocks: BlockStream, sink: S) -> Result<S, CopyError<S::Error>> {
     // An empty block first: a full sink must refuse an empty file, too.
     let mut task = SinkTask::Idle(sink).write_block(Bytes::new()).await?;
     while let Some(block) = blocks.next().await {
@@ -133,20 +133,20 @@ pub(crate) async fn copy_to_sink<S: BlockSink>(mut blocks: BlockStream, sink: S)
 }
 
 /// A sink that is idle or writes a block on a blocking thread.
-pub(crate) enum SinkTask<S: BlockSink> {
+pub enum SinkTask<S: BlockSink> {
     Idle(S),
     Busy(JoinHandle<Result<S, S::Error>>),
 }
 
 impl<S: BlockSink> SinkTask<S> {
     /// Starts writing the next block once the one before it is written, without waiting for this one.
-    pub(crate) async fn write_block(self, block: Bytes) -> Result<Self, CopyError<S::Error>> {
+    pub async fn write_block(self, block: Bytes) -> Result<Self, CopyError<S::Error>> {
         let mut sink = self.finish().await?;
         Ok(Self::Busy(spawn_blocking(move || sink.write_block(&block).map(|()| sink))))
     }
 
     /// Returns the sink once everything is written.
-    pub(crate) async fn finish(self) -> Result<S, CopyError<S::Error>> {
+    pub async fn finish(self) -> Result<S, CopyError<S::Error>> {
         match self {
             Self::Idle(sink) => Ok(sink),
             Self::Busy(task) => task.await.map_err(CopyError::Stopped)?.map_err(CopyError::Sink),
@@ -155,7 +155,7 @@ impl<S: BlockSink> SinkTask<S> {
 }
 
 /// Yields the bytes of a file, on a blocking thread.
-pub(crate) trait BlockSource: Send + 'static {
+pub trait BlockSource: Send + 'static {
     /// Reads the next bytes; fewer than `block` has only at the end.
     fn read_block(&mut self, block: &mut [u8]) -> io::Result<usize>;
 }
@@ -176,7 +176,7 @@ impl BlockSource for File {
 }
 
 /// Streams a range of the source, whose position is at the range's start; one block is read ahead.
-pub(crate) fn stream_blocks(source: impl BlockSource, range: Range<u64>) -> ByteStream {
+pub fn stream_blocks(source: impl BlockSource, range: Range<u64>) -> ByteStream {
     let initial_state = ReadState::Idle(BlockReader { source, remaining: range.end - range.start });
     Box::pin(stream::unfold(Some(initial_state), |state| async {
         match state?.start_read().await {

@@ -21,10 +21,10 @@ pub use media::{HEADER_BYTES, detect_media};
 pub const HEAD_BYTES: u64 = 64 * 1024;
 
 /// The type of unknown content.
-const UNKNOWN_MIME: &str = "application/octet-stream";
+pub const UNKNOWN_MIME: &str = "application/octet-stream";
 
 /// Applies [`detect_mime`] and [`detect_media`] to a file. Its position is at its end afterwards.
-pub(crate) fn detect_content(mut file: impl Read + Seek, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
+pub fn detect_content(mut file: impl Read + Seek, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
     file.rewind()?;
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;

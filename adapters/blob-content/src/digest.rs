@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::copy::{BlockSink, BlockStream, CopyError, SinkTask};
 
 /// The same blocks, and their digest once all of them have been read.
-pub(crate) fn hash_blocks(blocks: BlockStream) -> (BlockStream, oneshot::Receiver<Sha256>) {
+pub fn hash_blocks(blocks: BlockStream) -> (BlockStream, oneshot::Receiver<Sha256>) {
     let (digest_tx, digest_rx) = oneshot::channel();
     let state = (blocks, StreamHasher::new(), digest_tx);
     let hashed = stream::try_unfold(Some(state), |state| async {
@@ -34,7 +34,7 @@ pub(crate) fn hash_blocks(blocks: BlockStream) -> (BlockStream, oneshot::Receive
 
 /// The same blocks if their digest is `expected`. The last block is returned only after the check, so that a damaged
 /// file is never forwarded completely.
-pub(crate) fn verify_blocks(blocks: ByteStream, expected: Sha256) -> ByteStream {
+pub fn verify_blocks(blocks: ByteStream, expected: Sha256) -> ByteStream {
     let state = VerifyingStream { blocks, hasher: StreamHasher::new(), pending_block: None, expected };
     Box::pin(stream::try_unfold(Some(state), |state| async {
         match state {
