@@ -110,7 +110,7 @@ pub(crate) fn build_binaries() -> Result<()> {
 
 /// Programs with which some tests check Satchel from outside, and the packages that provide them. A test that lacks one
 /// is reported as not run.
-const REQUIRED_TOOLS: [(&str, &str); 9] = [
+const REQUIRED_TOOLS: [(&str, &str); 10] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
@@ -120,6 +120,7 @@ const REQUIRED_TOOLS: [(&str, &str); 9] = [
     ("espeak-ng", "espeak-ng"),
     ("ffmpeg", "ffmpeg"),
     ("npm", "npm"),
+    ("nats-server", "nats-server"),
 ];
 
 /// Installs missing programs where it has the rights, otherwise lists the packages to install.
