@@ -25,12 +25,12 @@ pub(crate) struct TurnRequest {
     pub(crate) conversation: ConversationId,
     pub(crate) sender: Sender,
     pub(crate) text: String,
-    pub(crate) files: Vec<RequestFile>,
+    pub(crate) files: Vec<RequestAttachment>,
 }
 
 /// A file that came with a request.
 #[derive(Debug, PartialEq)]
-pub(crate) struct RequestFile {
+pub(crate) struct RequestAttachment {
     pub(crate) filename: Filename,
     pub(crate) mime: Option<String>,
     pub(crate) content: Bytes,
@@ -154,12 +154,13 @@ impl TurnRequest {
         if files.len() > limits.files {
             return Err(format!("it has {} files, the limit is {}", files.len(), limits.files));
         }
-        let files = files.into_iter().map(|file| RequestFile::decode(file, limits)).collect::<Result<_, String>>()?;
+        let files =
+            files.into_iter().map(|file| RequestAttachment::decode(file, limits)).collect::<Result<_, String>>()?;
         Ok(Self { id, conversation, sender: Sender::new(sender_id, name), text, files })
     }
 }
 
-impl RequestFile {
+impl RequestAttachment {
     fn decode(written: WrittenFile, limits: &RequestLimits) -> Result<Self, String> {
         let filename = Filename::from_untrusted(&written.filename);
         let decoded = STANDARD.decode(written.data);
@@ -193,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_read_with_the_sender_of_its_subject() {
+    fn request_has_the_sender_of_its_subject() {
         let parsed = parse(&request()).unwrap();
-        let file = RequestFile {
+        let file = RequestAttachment {
             filename: Filename::from_untrusted("a.txt"),
             mime: Some("text/plain".into()),
             content: Bytes::from_static(b"hello"),

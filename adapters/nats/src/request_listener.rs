@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     NatsConnection, NatsError,
-    request::{Rejection, RequestFile, RequestReceipt, TurnRequest},
+    request::{Rejection, RequestAttachment, RequestReceipt, TurnRequest},
     streams::{self, REQUEST_STREAM},
     subject::{REQUESTS, receipt_subject},
 };
@@ -158,8 +158,8 @@ impl RequestListener {
         }
     }
 
-    async fn store_file(&self, file: RequestFile) -> Result<FileReference, BlobError> {
-        let RequestFile { filename, mime, content } = file;
+    async fn store_file(&self, file: RequestAttachment) -> Result<FileReference, BlobError> {
+        let RequestAttachment { filename, mime, content } = file;
         let hint = BlobHint { filename: Some(filename.clone()), mime, bytes: Some(content.len() as u64) };
         let content = stream::once(async move { Ok(content) }).boxed();
         let stored = self.blobs.put(content, &hint, self.limits.file_bytes).await?;

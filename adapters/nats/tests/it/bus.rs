@@ -28,7 +28,7 @@ async fn binary(harness: &Harness, content: Vec<u8>) -> BusEvent {
 }
 
 #[tokio::test]
-async fn events_are_stored_under_their_subjects_and_deltas_not() {
+async fn events_are_stored_and_text_deltas_are_not() {
     let Some(harness) = Harness::start().await else { return };
     let mut follower = harness.follow("satchel.v1.*.telegram.-100123+42.>").await;
     let bus = harness.bus().await;

@@ -35,7 +35,7 @@ fn voice(sha256: Sha256, bytes: u64) -> PartContent {
 }
 
 #[tokio::test]
-async fn a_part_that_is_sent_again_is_stored_once() {
+async fn retried_part_is_stored_once() {
     let Some(harness) = Harness::start().await else { return };
     let mut follower = harness.follow("satchel.v1.evt.nats.orders.>").await;
     let stored = harness.put(b"speech".to_vec()).await;
@@ -54,7 +54,7 @@ async fn a_part_that_is_sent_again_is_stored_once() {
 }
 
 #[tokio::test]
-async fn a_part_with_a_lost_file_or_without_a_server_is_not_sent() {
+async fn unreadable_or_disconnected_part_is_not_sent() {
     let Some(mut harness) = Harness::start().await else { return };
     let channel = channel(&harness).await;
     let lost = channel.post(&part(1, voice(Sha256([7; 32]), 5))).await;

@@ -73,7 +73,7 @@ async fn a_request_is_acknowledged_after_it_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_reported_and_not_tried_again() {
+async fn wrong_requests_are_reported_and_dropped() {
     let Some(harness) = Harness::start().await else { return };
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     let messages = listen(&harness, |_| Ok(None)).await;
