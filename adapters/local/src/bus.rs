@@ -174,3 +174,6 @@ impl SplitMix64 {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod contract;

@@ -80,6 +80,7 @@ impl MeasuredBus {
             | BusEvent::ToolFinished { .. }
             | BusEvent::ToolQuestion { .. }
             | BusEvent::ToolDecided { .. }
+            | BusEvent::ResponseText { .. }
             | BusEvent::ResponseBinary { .. } => {}
         }
     }

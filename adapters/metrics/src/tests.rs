@@ -88,6 +88,7 @@ async fn what_is_published_is_counted_and_still_published() {
         part: PartId(Uuid::nil()),
         kind: kind.to_owned(),
         state: state.to_owned(),
+        messages: Vec::new(),
         reason: None,
     };
     let completed = |conversation: ConversationId, ending: &str| BusEvent::TurnCompleted {

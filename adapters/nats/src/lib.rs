@@ -1,1 +1,19 @@
 //! Events on NATS JetStream, and the requests of other programs.
+//!
+//! The ledger stays the truth: what is published here can be lost, repeated or late, and nothing is. See ADR 0034.
+
+mod bus;
+mod channel;
+mod connection;
+mod outgoing;
+mod request;
+mod request_listener;
+mod streams;
+mod subject;
+
+pub use self::{
+    bus::NatsBus,
+    channel::{CHANNEL, NatsChannel},
+    connection::{NatsConnection, NatsError},
+    request_listener::{RequestLimits, RequestListener},
+};

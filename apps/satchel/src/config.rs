@@ -85,6 +85,7 @@ pub struct Config {
     pub speech: speech::SpeechConfig,
     pub telegram: channels::TelegramConfig,
     pub discord: channels::DiscordConfig,
+    pub nats: channels::NatsConfig,
     pub web: web::WebConfig,
     pub metrics: web::MetricsConfig,
     /// Scheduled tasks, each under a name you choose.
@@ -122,7 +123,8 @@ impl Config {
     pub fn access(&self) -> AccessPolicy {
         let owner_channels =
             ["console", "web", "api"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
-        AccessPolicy::new([self.telegram.access(), self.discord.access()]).with_owner_on(owner_channels)
+        AccessPolicy::new([self.telegram.access(), self.discord.access(), self.nats.access()])
+            .with_owner_on(owner_channels)
     }
 
     /// Resolves what depends on the machine or on several settings, and reports contradictions.
@@ -138,6 +140,7 @@ impl Config {
         playbooks::check_models(&self.playbooks, &self.models, resolver.problems);
         self.telegram.resolve(resolver, &agents);
         self.discord.resolve(resolver, &agents);
+        self.nats.resolve(resolver, &self.bus);
         self.web.resolve(resolver);
         let hosted = schedules::hosted_channels(resolver, &self.web);
         let schedules = self.declared_schedules.iter();

@@ -24,6 +24,8 @@ pub mod commands;
 #[cfg(feature = "application")]
 pub mod config;
 #[cfg(feature = "application")]
+mod event_bus;
+#[cfg(feature = "application")]
 pub mod logging;
 #[cfg(feature = "application")]
 mod media_measuring_blobs;

@@ -122,6 +122,7 @@ const REQUIRED_TOOLS: [(&str, &str); 10] = [
     ("npm", "npm"),
     // The server's own programs are in no directory of the path.
     ("pg_ctlcluster", "postgresql"),
+    ("nats-server", "nats-server"),
 ];
 
 /// Installs missing programs where it has the rights, otherwise lists the packages to install.

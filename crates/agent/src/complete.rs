@@ -8,6 +8,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     BusEvent, FileChange, LedgerError,
+    event_bus::EventBytes,
     ledger::{CompletedTurn, ConversationSetting, HistoryChange},
 };
 use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
@@ -70,14 +71,20 @@ pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: 
         chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
         "turn complete"
     );
+    if let Some(text) = response.text.clone() {
+        let conversation = conversation.clone();
+        publish(services, BusEvent::ResponseText { conversation, turn, part: None, text, buttons: Vec::new() }).await;
+    }
     for attachment in &response.attachments {
         let event = BusEvent::ResponseBinary {
             conversation: conversation.clone(),
             turn,
-            filename: attachment.filename.clone(),
+            part: None,
+            filename: Some(attachment.filename.clone()),
             mime: attachment.mime.clone(),
             bytes: attachment.bytes,
             sha256: attachment.sha256,
+            content: EventBytes::Blob(attachment.sha256),
         };
         publish(services, event).await;
     }
@@ -203,16 +210,25 @@ mod tests {
         complete_turn(&services, &lane, result).await.unwrap();
         let conversation = lane.lease.conversation;
         let turn = TurnId(Uuid::from_u128(1));
+        let text = BusEvent::ResponseText {
+            conversation: conversation.clone(),
+            turn,
+            part: None,
+            text: "Here.".into(),
+            buttons: Vec::new(),
+        };
         let binary = BusEvent::ResponseBinary {
             conversation: conversation.clone(),
             turn,
-            filename: Filename::from_untrusted("a.txt"),
+            part: None,
+            filename: Some(Filename::from_untrusted("a.txt")),
             mime: "text/plain".into(),
             bytes: 64_000_000,
             sha256: Sha256([0; 32]),
+            content: EventBytes::Blob(Sha256([0; 32])),
         };
         let end = BusEvent::TurnCompleted { conversation, turn, ending: "done".into(), response };
-        assert_eq!(*published.lock().unwrap(), [binary, end], "each file, and then the end");
+        assert_eq!(*published.lock().unwrap(), [text, binary, end], "the text, each file, and then the end");
     }
 
     #[test]

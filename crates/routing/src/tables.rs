@@ -126,6 +126,21 @@ pub fn console() -> ChannelCapabilities {
     }
 }
 
+/// Programs on NATS: each text and each file is an event of its own. JetStream stores a part that is sent again once.
+#[must_use]
+pub fn nats() -> ChannelCapabilities {
+    ChannelCapabilities {
+        // A message of 1 MiB, the server's default, holds so many characters however they are escaped.
+        text: TextLimit { unit: TextUnit::Chars, max: Some(100_000), entities: None },
+        grouping: GroupingRule::Never,
+        voice: VoiceRule::AudioFile,
+        // The stream's window for duplicates, less the time of a slow request.
+        idempotency: Idempotency::Key { window_ms: Some(55 * 60 * 1_000) },
+        can_edit: false,
+        ..web()
+    }
+}
+
 /// The table of the channel of this name; `telegram-local` is Telegram with a server of one's own.
 #[must_use]
 pub fn by_name(name: &str) -> Option<ChannelCapabilities> {
@@ -135,6 +150,7 @@ pub fn by_name(name: &str) -> Option<ChannelCapabilities> {
         "discord" => Some(discord()),
         "web" => Some(web()),
         "console" => Some(console()),
+        "nats" => Some(nats()),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod blobs;
 pub mod channel;
+pub mod event_bus;
 pub mod faulty_runner;
 pub mod file_runner;
 pub mod ledger;

@@ -6,3 +6,4 @@ mod tcp_proxy;
 
 pub use s3::{S3Credentials, S3Server};
 pub use tcp_proxy::TcpProxy;
+pub mod nats;

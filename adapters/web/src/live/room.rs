@@ -84,7 +84,7 @@ impl RoomState {
                     (live_call.question, live_call.is_decided) = (None, true);
                 }
             }
-            BusEvent::ResponseBinary { .. } | BusEvent::TaskStarted { .. } => {}
+            BusEvent::ResponseText { .. } | BusEvent::ResponseBinary { .. } | BusEvent::TaskStarted { .. } => {}
         }
     }
 

@@ -365,6 +365,7 @@ impl Stage {
             part: part.id,
             kind: part.operation.kind().into(),
             state: part.state.as_str().into(),
+            messages: Vec::new(),
             reason: None,
         };
         self.publish(event).await;

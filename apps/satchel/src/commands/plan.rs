@@ -293,7 +293,6 @@ mod tests {
         let code = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
         assert_eq!(plan("telegram.limits.text=much"), code(2));
         assert_eq!(plan("telegram.limits.text=500"), code(0));
-        assert_eq!(plan("bus.url=nats://h"), code(2));
     }
 
     #[test]

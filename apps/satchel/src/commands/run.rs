@@ -22,7 +22,6 @@ use satchel_intake::{
     ConversationService, NotificationService, StorageService,
     commands::{CommandFeatures, command_menu},
 };
-use satchel_local::LocalBus;
 use satchel_metrics::{
     MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
     server::{self as metrics_server, RenderText},
@@ -51,7 +50,8 @@ use crate::{
     adapters::{self, WorkerHosts},
     build::{Satchel, SatchelOptions, build},
     cli::Role,
-    config::{Config, LoadedConfig, web::WebToken},
+    config::{Config, LoadedConfig, leaf::list::OnOff, web::WebToken},
+    event_bus::{self, OpenRequests},
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
@@ -59,7 +59,7 @@ use crate::{
 };
 
 /// The channels that this process may host.
-const CHANNELS: [&str; 4] = ["api", "discord", "telegram", "web"];
+const CHANNELS: [&str; 5] = ["api", "discord", "nats", "telegram", "web"];
 
 /// The warning for `web.token: off`.
 pub(crate) const OPEN_TO_ALL: &str =
@@ -92,7 +92,8 @@ pub struct ServingProcess<'a> {
 /// When none is.
 pub fn check_channels(config: &Config) -> Result<(), UsageError> {
     let platforms = [&config.telegram.token, &config.discord.token];
-    if config.web.listen.0.is_some() || platforms.into_iter().any(Option::is_some) {
+    let has_requests = config.nats.requests == OnOff::On;
+    if config.web.listen.0.is_some() || has_requests || platforms.into_iter().any(Option::is_some) {
         return Ok(());
     }
     Err(UsageError(
@@ -182,7 +183,9 @@ impl Services<'_> {
         let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
         let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
         let named_models = models::open_by_name(agents, &config.models, files, delay, &wrap_model)?;
-        let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
+        let mut open_bus = event_bus::open(config, &stores.blobs).await?;
+        let nats = open_bus.take_nats();
+        let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(open_bus.bus, Arc::clone(metrics)));
         let page = match web_settings(config, selection, metrics, stores)? {
             Some(mut settings) => {
                 settings.images = Some(Arc::clone(&workers.decoders.images));
@@ -227,7 +230,14 @@ impl Services<'_> {
             telegram::open_channel(config, &stores.blobs, &menu)?,
             discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
         ];
-        let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
+        let requests = open_bus.requests.map(|OpenRequests { channel, listener }| HostedPlatform {
+            channel,
+            listen: Box::new(move |inbound, stop| {
+                let listener = listener.clone();
+                Box::pin(async move { Ok(listener.listen(inbound, stop).await) })
+            }),
+        });
+        let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().chain(requests).collect();
         let hosted = page.iter().flat_map(|(_, channel)| {
             [Arc::clone(channel) as Arc<dyn Channel>, Arc::new(channel.for_programs()) as Arc<dyn Channel>]
         });
@@ -259,8 +269,15 @@ impl Services<'_> {
         let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
         let mut address = None;
         if role.works() {
-            let work = Work { runner, inbound: internal_inbound.clone(), channels: hosted_channels.clone() };
+            let work = Work { runner, inbound: internal_inbound.clone(), channels: hosted_channels.clone(), nats };
             start_work(config, stores, work, tasks, stop)?;
+        } else {
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                stop.cancelled().await;
+                event_bus::flush(nats).await;
+                Ok(())
+            });
         }
         if !role.receives() {
             return Ok(None);
@@ -466,8 +483,13 @@ fn print_banner(
         addresses.push(format!("at http://{}/{others}", browser_address(address)));
         tracing::info!(%address, "serving the page");
     }
-    for (name, token) in [("Telegram", &config.telegram.token), ("Discord", &config.discord.token)] {
-        if token.is_some() {
+    let platforms = [
+        ("Telegram", config.telegram.token.is_some()),
+        ("Discord", config.discord.token.is_some()),
+        ("NATS", config.nats.requests == OnOff::On),
+    ];
+    for (name, is_hosted) in platforms {
+        if is_hosted {
             addresses.push(format!("on {name}"));
         }
     }

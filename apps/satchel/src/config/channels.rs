@@ -1,4 +1,4 @@
-//! The platforms: `telegram` and `discord`.
+//! The platforms, `telegram` and `discord`, and other programs: `nats`.
 
 use std::{
     collections::HashMap,
@@ -15,11 +15,12 @@ use serde_json::Value as Json;
 use super::{
     leaf::{
         address::{FilePath, HttpUrl, ListenAddress},
-        list::{ChatAgents, Texts},
+        list::{ChatAgents, OnOff, Texts},
         secret::Secret,
     },
     limits::{DiscordLimits, TelegramLimits},
     resolver::Resolver,
+    storage::{BusBackend, BusConfig},
 };
 
 /// The default address for Telegram's updates, behind a proxy that handles TLS.
@@ -108,6 +109,39 @@ pub struct DiscordConfig {
     /// until somebody chooses another one with `/agent`.
     pub agents: ChatAgents,
     limits: DiscordLimits,
+}
+
+/// Other programs that send requests over the bus.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NatsConfig {
+    /// Whether requests of other programs are taken from the NATS server that `bus.url` names.
+    pub requests: OnOff,
+    /// Senders whose requests are answered: the last token of the request's subject; `*` for everybody.
+    pub allow_users: Texts,
+    /// Senders who may approve others and confirm tools.
+    pub owners: Texts,
+}
+
+impl Default for NatsConfig {
+    fn default() -> Self {
+        Self { requests: OnOff::Off, allow_users: Texts::default(), owners: Texts::default() }
+    }
+}
+
+impl NatsConfig {
+    /// Who may send requests.
+    pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
+        channel_access("nats", &self.allow_users, &self.owners, |id| id.to_owned())
+    }
+
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, bus: &BusConfig) {
+        if self.requests == OnOff::On && !matches!(bus.url, Some(BusBackend::Nats(_))) {
+            let message = "`nats.requests: on` needs the NATS server that brings the requests: name it with `bus.url`";
+            resolver.report("nats.requests", message.to_owned());
+        }
+        check_owners(&self.owners, "nats.owners", resolver);
+    }
 }
 
 impl Default for TelegramConfig {

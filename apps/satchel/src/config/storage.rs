@@ -60,8 +60,8 @@ pub struct WorkspaceConfig {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BusConfig {
-    /// `local:` is the process itself. `nats://…` is not built yet.
-    #[schemars(extend("x-default" = "local:", "x-next" = { "nats": "a NATS server", "tls": "a NATS server" }))]
+    /// `local:` is the process itself. `nats://HOST` or, with TLS, `tls://HOST` is a NATS server with JetStream.
+    #[schemars(extend("x-default" = "local:"))]
     pub url: Option<BusBackend>,
 }
 
@@ -143,7 +143,7 @@ impl Leaf for BlobBackend {
 
 impl Leaf for BusBackend {
     const KIND: &'static str = "bus-url";
-    const EXPECTED: &'static str = "`local:` or a URL that begins with nats://";
+    const EXPECTED: &'static str = "`local:` or a URL that begins with nats:// or tls://";
     const IS_SECRET: bool = true;
 
     fn schema() -> Json {

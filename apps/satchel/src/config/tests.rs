@@ -166,8 +166,6 @@ fn scripts_may_be_allowed_tools_by_either_spelling() {
 #[test]
 fn unimplemented_settings_are_reported_with_position() {
     let cases = [
-        "storage:\n  database_url: postgres://u:p@h/d\n",
-        "bus:\n  url: nats://h\n",
         "agents:\n  - { id: a, instructions: x, actions: [{ id: b, prompt: p }] }\ntasks:\n  - { id: b, agent: a, action: b }\nmcp:\n  c: {}\n",
     ];
     let shown: Vec<String> = cases.iter().map(|yaml| Place::with(yaml).complaint()).collect();

@@ -208,6 +208,7 @@ async fn reported_delivery_is_read_at_once() {
         part: PartId(Uuid::from_u128(1)),
         kind: "question".into(),
         state: "open".into(),
+        messages: Vec::new(),
         reason: None,
     };
     let scene = Scene::new(vec![part(1, PartState::Sending), part(1, open())], vec![event]);

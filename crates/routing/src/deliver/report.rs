@@ -37,12 +37,18 @@ pub(super) async fn publish_part_state(context: &DeliveryContext, part: &Part) {
         PartState::Failed { reason } => Some(reason.clone()),
         _ => None,
     };
+    let messages = match &part.state {
+        PartState::Sent { messages } => messages.clone(),
+        PartState::Open { message } => vec![message.clone()],
+        _ => Vec::new(),
+    };
     let event = BusEvent::DeliveryPart {
         conversation: part.conversation.clone(),
         turn: part.turn,
         part: part.id,
         kind: part.operation.kind().to_owned(),
         state: part.state.as_str().to_owned(),
+        messages,
         reason,
     };
     // Subscribers poll the ledger as well, so a failing bus only costs latency.

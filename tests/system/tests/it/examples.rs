@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "gpt-5-mini";
 
 /// The examples that have a test below.
-const TESTED: [&str; 4] = ["document-analyser", "family-bot", "image-classifier", "nightly-report"];
+const TESTED: [&str; 5] = ["document-analyser", "family-bot", "image-classifier", "nats-client", "nightly-report"];
 
 /// An example in a directory of its own, as a person has it who copied it.
 struct ExampleHarness {
@@ -73,8 +73,10 @@ fn every_example_is_tested_and_described() {
     let entries = std::fs::read_dir(&directory).expect("there are examples").flatten();
     let names: BTreeSet<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     assert_eq!(names, TESTED.map(str::to_owned).into());
-    let guide =
-        std::fs::read_to_string(workspace_root().join("docs/guide/attachments.md")).expect("the guide is there");
+    let guide = ["attachments.md", "events.md"].map(|page| {
+        std::fs::read_to_string(workspace_root().join("docs/guide").join(page)).expect("the guide is there")
+    });
+    let guide = guide.concat();
     for name in names {
         assert!(directory.join(&name).join("README.md").is_file(), "{name} has no README.md");
         assert!(guide.contains(&format!("../examples/{name}/")), "the guide doesn't lead to {name}");

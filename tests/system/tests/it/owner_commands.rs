@@ -9,6 +9,7 @@ mod init;
 mod links;
 mod login;
 mod model_choice;
+mod nats;
 mod open_option;
 mod openai_client;
 mod pending_worker;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::{FutureExt, future::BoxFuture};
 use satchel_domain::ChannelName;
 use satchel_intake::InternalInbound;
+use satchel_nats::NatsBus;
 use satchel_runtime::{
     Runner,
     retention::RetentionTask,
@@ -13,13 +14,15 @@ use satchel_runtime::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{backups::BackupTask, config::Config, runtime::machine_zone, stores::Stores};
+use crate::{backups::BackupTask, config::Config, event_bus, runtime::machine_zone, stores::Stores};
 
 /// What works, and on which channels.
 pub(super) struct Work {
     pub(super) runner: Runner,
     pub(super) inbound: InternalInbound,
     pub(super) channels: Vec<ChannelName>,
+    /// What the last events go to.
+    pub(super) nats: Option<Arc<NatsBus>>,
 }
 
 /// Starts a task for each; they end once `stop` is cancelled.
@@ -33,7 +36,7 @@ pub(super) fn start_work(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let Work { runner, inbound, channels } = work;
+    let Work { runner, inbound, channels, nats } = work;
     let ledger = &stores.ledger;
     let mut start = |task: BoxFuture<'static, ()>| {
         tasks.spawn(async move {
@@ -63,6 +66,11 @@ pub(super) fn start_work(
     }
     let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
     start(scheduler.run(inbound, Arc::clone(&ledger.inbox), stop.clone()).boxed());
-    start(runner.run(stop.clone()).boxed());
+    let stop = stop.clone();
+    let running = async move {
+        runner.run(stop).await;
+        event_bus::flush(nats).await;
+    };
+    start(running.boxed());
     Ok(())
 }

@@ -28,7 +28,10 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
     ("async-nats", &["satchel-nats"]),
     ("axum", &["satchel-http-server", "satchel-metrics", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
-    ("base64", &["satchel-decoders", "satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
+    (
+        "base64",
+        &["satchel-decoders", "satchel-discord", "satchel-models", "satchel-nats", "satchel-starlark", "satchel-web"],
+    ),
     ("calamine", &["satchel-decoder"]),
     ("cap-std", &["satchel-files", "satchel-sandbox"]),
     ("chardetng", &["satchel-decoder"]),

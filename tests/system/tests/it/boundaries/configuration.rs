@@ -16,7 +16,7 @@ fn config_file_mistake_ends_process_with_position() {
         ("key twice", b"turn:\n  model_calls: 3\n  model_calls: 4\n", &["satchel.yaml:3:3:", "twice"]),
         ("tab", b"delivery:\n\tpace: off\n", &["satchel.yaml:2:1:", "tab"]),
         ("unknown name", b"model: gpt\n", &["satchel.yaml:1:1:", "offline"]),
-        ("not built yet", b"bus:\n  url: nats://h\n", &["satchel.yaml:2:3:", "not built yet"]),
+        ("not built yet", b"mcp:\n  c: {}\n", &["satchel.yaml:1:1:", "not built yet"]),
         ("not UTF-8", b"turn:\n  model_calls: \xff\n", &["satchel.yaml", "not UTF-8 at byte 21"]),
         ("several", b"trun: 1\nturn:\n  tool_calls: x\n", &["satchel.yaml:1:1:", "satchel.yaml:3:3:"]),
     ];

@@ -95,7 +95,7 @@ fn every_problem_is_reported_with_a_remedy() {
     let stub_server =
         StubServer::respond_with(|_| (200, "date: Mon, 03 Nov 2025 10:00:00 GMT\r\n".to_owned(), String::new()));
     let their_url = format!("models.main.base_url={}/v1/", stub_server.url());
-    let cases: [DoctorCase<'_>; 9] = [
+    let cases: [DoctorCase<'_>; 8] = [
         ("port taken", &[&listen], "web", "problem", &["another program", "web.listen"]),
         (
             "no such address",
@@ -126,7 +126,6 @@ fn every_problem_is_reported_with_a_remedy() {
             "problem",
             &["can't run", "cargo xtask worker"],
         ),
-        ("not built", &["bus.url=nats://h"], "configuration", "problem", &["bus.url", "not built yet"]),
         ("no place", &["storage.data_dir=/dev/null/satchel"], "disk", "problem", &["is in the way"]),
         (
             "open, not encrypted",

@@ -110,7 +110,7 @@ fn start_failure_is_explained() {
     let address = taken.local_addr().expect("it is bound").to_string();
     let on = format!("web.listen={address}");
     let figures_on = format!("metrics.listen={address}");
-    let cases: [(&str, &[&str], i32, &[&str]); 6] = [
+    let cases: [(&str, &[&str], i32, &[&str]); 7] = [
         ("nothing to serve", &["web.listen=off"], 2, &["nothing to serve", "web.listen", "satchel chat"]),
         (
             "open to everybody",
@@ -126,7 +126,13 @@ fn start_failure_is_explained() {
             2,
             &["models.main.api_key", "ANTHROPIC_API_KEY"],
         ),
-        ("a bus that isn't built", &["bus.url=nats://h"], 2, &["bus.url", "not built yet"]),
+        (
+            "a bus that is away",
+            &["bus.url=nats://ada:S3CRET@127.0.0.1:1", "web.listen=127.0.0.1:0"],
+            1,
+            &["`bus.url` can't be used", "failed to connect to NATS at 127.0.0.1:1"],
+        ),
+        ("requests without a bus", &["nats.requests=on"], 2, &["nats.requests", "name it with `bus.url`"]),
     ];
     for (case, settings, code, told) in cases {
         let home = TestHome::new();

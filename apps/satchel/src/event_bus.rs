@@ -1,0 +1,70 @@
+//! Opens the bus of a configuration and, with it, the channel of other programs.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use satchel_local::LocalBus;
+use satchel_nats::{NatsBus, NatsChannel, NatsConnection, RequestLimits, RequestListener};
+use satchel_ports::{Blobs, Channel, EventBus};
+use satchel_routing::tables;
+
+use crate::config::{Config, leaf::list::OnOff, storage::BusBackend};
+
+/// How long the last events of a process may take to reach the server.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The bus of a process.
+pub(crate) struct OpenBus {
+    pub(crate) bus: Arc<dyn EventBus>,
+    /// Requests of other programs, if they are taken.
+    pub(crate) requests: Option<OpenRequests>,
+    nats: Option<Arc<NatsBus>>,
+}
+
+/// The channel of other programs, and what receives their requests.
+pub(crate) struct OpenRequests {
+    pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) listener: RequestListener,
+}
+
+/// Opens the bus that `bus.url` names.
+///
+/// # Errors
+/// When its server can't be reached.
+pub(crate) async fn open(config: &Config, blobs: &Arc<dyn Blobs>) -> anyhow::Result<OpenBus> {
+    let local = Arc::new(LocalBus::new());
+    let Some(BusBackend::Nats(url)) = &config.bus.url else {
+        return Ok(OpenBus { bus: local, requests: None, nats: None });
+    };
+    let connection = NatsConnection::open(url).await.context("`bus.url` can't be used")?;
+    let nats = NatsBus::start(&connection, local, Arc::clone(blobs)).await.context("`bus.url` can't be used")?;
+    let nats = Arc::new(nats);
+    let requests = (config.nats.requests == OnOff::On).then(|| OpenRequests {
+        channel: Arc::new(NatsChannel::new(connection.clone(), tables::nats(), Arc::clone(blobs))),
+        listener: RequestListener::new(
+            connection,
+            Arc::clone(blobs),
+            RequestLimits {
+                files: config.attachments.max_inbound_files_per_turn.as_usize(),
+                file_bytes: config.attachments.max_inbound_file_bytes.0,
+            },
+        ),
+    });
+    Ok(OpenBus { bus: Arc::clone(&nats) as _, requests, nats: Some(nats) })
+}
+
+/// Waits until the events of a process that ends have reached the server.
+pub(crate) async fn flush(nats: Option<Arc<NatsBus>>) {
+    if let Some(nats) = nats
+        && !nats.flush(FLUSH_TIMEOUT).await
+    {
+        tracing::info!("NATS is away; the last events are not published");
+    }
+}
+
+impl OpenBus {
+    /// Takes out what has to be flushed at the end.
+    pub(crate) fn take_nats(&mut self) -> Option<Arc<NatsBus>> {
+        self.nats.take()
+    }
+}

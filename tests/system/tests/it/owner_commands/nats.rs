@@ -1,0 +1,136 @@
+//! The real binary on a real NATS server: another program sends requests with files and reads the replies.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use async_nats::jetstream::{self, consumer::pull, stream};
+use futures::StreamExt;
+use satchel_fake_kit::PythonClient;
+use satchel_fake_model::{FakeModelServer, ModelReply, ReplyPiece, ScriptedCall};
+use satchel_requirements::required;
+use satchel_servers::nats::NatsServer;
+use satchel_system::real_binary::{TestHome, workspace_root};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{retries::home_with_model, server_process::ServerProcess};
+
+/// Longer than a turn takes on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A model, and a home whose configuration takes the requests of `orders`.
+async fn home_on_nats(url: &str) -> (FakeModelServer, TestHome) {
+    let (fake, home) = home_with_model().await;
+    let config = std::fs::read_to_string(home.work_directory().join("satchel.yaml")).expect("it is written");
+    let bus = format!("bus: {{ url: '{url}' }}\nnats: {{ requests: on, allow_users: [orders] }}\n");
+    home.write_file("satchel.yaml", config + &bus);
+    (fake, home)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_program_sends_a_file_and_gets_one_back() {
+    let Some(server) = required(NatsServer::start().await) else { return };
+    let example = workspace_root().join("docs/examples/nats-client");
+    let Some(client) = required(PythonClient::install(&example.display().to_string(), "nats").await) else { return };
+    let (fake, home) = home_on_nats(&server.url()).await;
+    let satchel = ServerProcess::start(&home, &[]);
+    for (tool, arguments) in [
+        ("file_write", json!({ "path": "/tmp/checked.csv", "content": "a,b,ok\n" })),
+        ("attachment_add", json!({ "path": "/tmp/checked.csv" })),
+    ] {
+        fake.reply(ModelReply::calls([ScriptedCall::new(tool, &arguments.to_string())]));
+    }
+    fake.reply(ModelReply::text("All orders are fine."));
+    let order = home.write_file("order.csv", "a,b\n").display().to_string();
+    let output = home.root().display().to_string();
+    let url = server.url();
+    let printed = client.run(&[&url, "orders", "june/1.2", "Check this order.", &order, &output]).await;
+    for expected in ["tool: file_write", "text: All orders are fine.", "file: checked.csv text/"] {
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    }
+    let saved = std::fs::read_to_string(home.root().join("checked.csv")).expect("the program saved it");
+    assert_eq!(saved, "a,b,ok\n");
+    let question = fake.requests()[0].user_text();
+    assert!(question.contains("Check this order.") && question.contains("order.csv"), "{question}");
+    satchel.send_signal("TERM");
+    assert_eq!(satchel.wait_for_exit().exit_code(), Some(0));
+}
+
+/// The server lets Satchel acknowledge nothing, so that it certainly dies before the acknowledgement.
+#[tokio::test(flavor = "multi_thread")]
+async fn request_of_a_killed_process_is_one_turn() {
+    let users = "authorization { users = [\n\
+        { user: satchel, password: pw, permissions: { publish: { deny: [\"$JS.ACK.>\"] } } }\n\
+        { user: orders, password: pw } ] }";
+    let Some(server) = required(NatsServer::start_with(users).await) else { return };
+    let client = async_nats::connect(format!("nats://orders:pw@{}", server.address())).await.expect("it runs");
+    let context = jetstream::new(client.clone());
+    // As an operator may: what isn't acknowledged comes again after a second.
+    let requests = stream::Config {
+        name: "SATCHEL_REQUESTS".to_owned(),
+        subjects: vec!["satchel.v1.cmd.turn.request.*".to_owned()],
+        retention: stream::RetentionPolicy::WorkQueue,
+        ..stream::Config::default()
+    };
+    let stream = context.create_stream(requests).await.expect("a stream");
+    let consumer = pull::Config {
+        durable_name: Some("satchel".to_owned()),
+        ack_wait: Duration::from_secs(1),
+        ..pull::Config::default()
+    };
+    stream.create_consumer(consumer).await.expect("a consumer");
+    let mut receipts = client.subscribe("satchel.v1.receipt.order-1").await.expect("a subscription");
+    let (fake, home) = home_on_nats(&format!("nats://satchel:pw@{}", server.address())).await;
+    fake.reply(ModelReply::text("Once."));
+    let request = json!({
+        "v": 1, "type": "cmd.turn.request", "id": "order-1", "conversation": "nats:orders", "text": "Check it.",
+    });
+    let published = context.publish("satchel.v1.cmd.turn.request.orders", request.to_string().into()).await;
+    published.expect("it is sent").await.expect("it is stored");
+    let mut turns = BTreeSet::new();
+    let mut next_receipt = async || {
+        let message = timeout(TIMEOUT, receipts.next()).await.expect("a receipt comes").expect("it is open");
+        let receipt: Value = serde_json::from_slice(&message.payload).expect("it is JSON");
+        assert_eq!(receipt["type"], "evt.turn.request.accepted", "{receipt}");
+        receipt["turn"].as_str().expect("a turn").to_owned()
+    };
+    let satchel = ServerProcess::start(&home, &[]);
+    turns.insert(next_receipt().await);
+    satchel.send_signal("KILL");
+    drop(satchel.wait_for_exit());
+    let satchel = ServerProcess::start(&home, &[]);
+    for _ in 0..2 {
+        turns.insert(next_receipt().await);
+    }
+    assert_eq!(turns.len(), 1, "every delivery of the request is the same turn: {turns:?}");
+    satchel.send_signal("TERM");
+    let log = satchel.wait_for_exit().stderr;
+    assert!(fake.requests().len() <= 1, "the model was called for one turn: {log}");
+}
+
+/// The model never ends its text, so that nothing of it is in the ledger: only the bus can have brought it.
+#[tokio::test(flavor = "multi_thread")]
+async fn page_of_one_process_shows_the_text_of_another() {
+    let Some(server) = required(NatsServer::start().await) else { return };
+    let (fake, home) = home_on_nats(&server.url()).await;
+    let call = ReplyPiece::Call(ScriptedCall::new("file_list", "{}"));
+    fake.reply(ModelReply::pieces([ReplyPiece::Text("Looking. ".to_owned()), call]));
+    fake.reply(ModelReply::pieces([ReplyPiece::Text("Growing text".to_owned()), ReplyPiece::Hang]));
+    let (one, other) = (ServerProcess::start(&home, &[]), ServerProcess::start(&home, &[]));
+    let token = std::fs::read_to_string(home.data_directory().join("web-token")).expect("a token");
+    let mut pages = Vec::new();
+    for process in [&one, &other] {
+        let client = satchel::platforms::client().expect("HTTP can be spoken");
+        let request = client.get(format!("{}/api/conversations/test/events", process.page)).bearer_auth(token.trim());
+        let response = request.timeout(TIMEOUT).send().await.expect("the page answers");
+        assert_eq!(response.status(), 200);
+        pages.push(response);
+    }
+    one.send("look", &[]).await;
+    for page in &mut pages {
+        let mut shown = String::new();
+        while !(shown.contains("Growing text") && shown.contains("file_list")) {
+            let chunk = page.chunk().await.unwrap_or_else(|error| panic!("{error}: {shown}"));
+            shown.push_str(&String::from_utf8_lossy(&chunk.expect("the stream stays open")));
+        }
+    }
+}
