@@ -117,9 +117,11 @@ impl NatsServer {
                 if let Some(port) = read_port(&ports_file) {
                     break port;
                 }
+                // Nothing announces the file.
                 sleep(POLL_INTERVAL).await;
             };
             while !greets(port).await {
+                // Nothing announces it.
                 sleep(POLL_INTERVAL).await;
             }
             port

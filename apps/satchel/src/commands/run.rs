@@ -214,7 +214,12 @@ async fn start_services(
     ];
     let requests = open_bus.requests.map(|OpenRequests { channel, listener }| HostedPlatform {
         channel,
-        listen: Box::new(|inbound, stop| Box::pin(async move { Ok(listener.listen(inbound, stop).await) })),
+        listen: Box::new(|inbound, stop| {
+            Box::pin(async move {
+                listener.listen(inbound, stop).await;
+                Ok(())
+            })
+        }),
     });
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().chain(requests).collect();
     let hosted = page.iter().flat_map(|(_, channel)| {

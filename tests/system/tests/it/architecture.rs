@@ -66,6 +66,7 @@ const ADAPTER_TEST_DEPENDENCIES: [&str; 12] = [
     "satchel-local",
     "satchel-requirements",
     "satchel-routing",
+    "satchel-servers",
     "satchel-wait",
 ];
 

@@ -116,6 +116,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
             "satchel-files",
             "satchel-metrics",
             "satchel-models",
+            "satchel-nats",
             "satchel-platform-http",
             "satchel-ports",
             "satchel-speech",
