@@ -54,7 +54,7 @@ const LEDGER_ADAPTERS: [&str; 1] = ["satchel-ledger-sqlite"];
 
 /// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, and Telegram's render
 /// what routing has measured.
-const ADAPTER_TEST_DEPENDENCIES: [&str; 12] = [
+const ADAPTER_TEST_DEPENDENCIES: [&str; 13] = [
     "satchel-contracts",
     "satchel-fake-discord",
     "satchel-fake-kit",
