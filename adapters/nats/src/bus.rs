@@ -59,6 +59,7 @@ struct EventCounts {
     is_dropping: AtomicBool,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly every item is an event: a box would cost each an allocation")]
 enum QueueItem {
     Event(BusEvent),
     /// Reports that everything before it was published.

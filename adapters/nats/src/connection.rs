@@ -43,7 +43,10 @@ pub enum NatsError {
         source: ConnectError,
     },
     /// JetStream is off or may not be used.
-    #[error("NATS at {hosts} keeps no events; start it with JetStream (`-js`) and let this user create streams")]
+    #[error(
+        "NATS at {hosts} keeps no events; start it with JetStream (`-js`), with 768 MiB of free disk, and let this user \
+             create streams"
+    )]
     Streams {
         hosts: String,
         #[source]

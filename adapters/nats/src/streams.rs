@@ -22,11 +22,11 @@ pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(60 * 60);
 /// How long events can be read, at most.
 const EVENT_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The size of all events; the oldest go first.
-const MAX_EVENT_BYTES: i64 = 1 << 30;
+/// The size of all events; the oldest go first. The server sets it aside on its disk.
+const MAX_EVENT_BYTES: i64 = 512 << 20;
 
 /// The size of all waiting requests; a further one is refused, which its sender sees.
-const MAX_REQUEST_BYTES: i64 = 1 << 30;
+const MAX_REQUEST_BYTES: i64 = 256 << 20;
 
 /// Creates the streams that are missing. One that an operator has changed stays as it is.
 pub(crate) async fn create_missing(jetstream: &Context) -> Result<(), CreateStreamError> {

@@ -9,6 +9,7 @@ use satchel_ports::{
     BusEvent, EventBus,
     event_bus::{EventStream, decode_event},
 };
+pub use satchel_requirements::required;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -21,8 +22,8 @@ const FLOOD: u128 = 20_000;
 /// A bus for one test.
 #[async_trait]
 pub trait EventBusFixture: Send + Sync + Sized {
-    /// Makes a bus without subscribers; `None` where a test can't have its server.
-    async fn new() -> Option<Self>;
+    /// Makes a bus without subscribers. The error is what a test would need.
+    async fn new() -> Result<Self, String>;
 
     /// Where events are published.
     fn publisher(&self) -> Arc<dyn EventBus>;
@@ -51,7 +52,7 @@ macro_rules! event_bus_contract {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $promise() {
                 let fixture = <$fixture as $crate::event_bus::EventBusFixture>::new().await;
-                let Some(fixture) = fixture else { return };
+                let Some(fixture) = $crate::event_bus::required(fixture) else { return };
                 $crate::event_bus::$promise(fixture).await;
             }
         )*
@@ -123,6 +124,7 @@ pub async fn slow_subscriber_delays_nobody(fixture: impl EventBusFixture) {
     let last = async {
         while !reading.is_finished() {
             publish_all(&fixture, FLOOD..FLOOD + 1).await;
+            // Nothing announces that a bus has room again.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -21,6 +21,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two looks at whether it has started.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// By default the server takes what is free on the disk for its limit, which may be less than a test needs.
+const JETSTREAM: &str = "jetstream { max_file_store: 8GB }";
+
 /// A running server; dropping it kills it and removes its data.
 #[derive(Debug)]
 pub struct NatsServer {
@@ -45,6 +48,7 @@ impl NatsServer {
     pub async fn start_with(configuration: &str) -> Result<Self, String> {
         find_programs(&["nats-server"])?;
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let configuration = format!("{JETSTREAM}\n{configuration}");
         std::fs::write(directory.path().join("nats.conf"), configuration).map_err(|error| error.to_string())?;
         let mut server = Self { directory, port: 0, server: None };
         server.spawn().await.map_err(|error| format!("a nats-server that starts, but {error}"))?;
@@ -117,9 +121,11 @@ impl NatsServer {
                 if let Some(port) = read_port(&ports_file) {
                     break port;
                 }
+                // Nothing announces the file.
                 sleep(POLL_INTERVAL).await;
             };
             while !greets(port).await {
+                // Nothing announces it.
                 sleep(POLL_INTERVAL).await;
             }
             port

@@ -10,8 +10,8 @@ struct OutOfOrder(Arc<LocalBus>);
 
 #[async_trait]
 impl EventBusFixture for InOrder {
-    async fn new() -> Option<Self> {
-        Some(Self(Arc::default()))
+    async fn new() -> Result<Self, String> {
+        Ok(Self(Arc::default()))
     }
 
     fn publisher(&self) -> Arc<dyn EventBus> {
@@ -25,8 +25,8 @@ impl EventBusFixture for InOrder {
 
 #[async_trait]
 impl EventBusFixture for OutOfOrder {
-    async fn new() -> Option<Self> {
-        Some(Self(Arc::new(LocalBus::with_reordering(7))))
+    async fn new() -> Result<Self, String> {
+        Ok(Self(Arc::new(LocalBus::with_reordering(7))))
     }
 
     fn publisher(&self) -> Arc<dyn EventBus> {

@@ -6,6 +6,7 @@ use satchel_contracts::event_bus::unreadable_events;
 use satchel_domain::{Filename, OutgoingResponse};
 use satchel_nats::NatsConnection;
 use satchel_ports::{BusEvent, EventBus, event_bus::EventBytes};
+use satchel_requirements::required;
 use satchel_wait::wait_until;
 use secrecy::SecretString;
 use serde_json::json;
@@ -29,7 +30,7 @@ async fn binary(harness: &Harness, content: Vec<u8>) -> BusEvent {
 
 #[tokio::test]
 async fn events_are_stored_and_text_deltas_are_not() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.*.telegram.-100123+42.>").await;
     let bus = harness.bus().await;
     let delta = BusEvent::TextDelta { conversation: conversation(), turn: turn(1), message: 0, text: "Hel".into() };
@@ -49,7 +50,7 @@ async fn events_are_stored_and_text_deltas_are_not() {
 
 #[tokio::test]
 async fn small_files_come_with_their_bytes_in_order() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.evt.>").await;
     let bus = harness.bus().await;
     let contents = [b"first".to_vec(), vec![7; 256 * 1024], vec![8; 256 * 1024 + 1], Vec::new()];
@@ -68,7 +69,7 @@ async fn small_files_come_with_their_bytes_in_order() {
 
 #[tokio::test]
 async fn what_is_too_large_for_the_server_is_shortened() {
-    let Some(harness) = Harness::start_with("max_payload: 65536").await else { return };
+    let Some(harness) = required(Harness::start_with("max_payload: 65536").await) else { return };
     let mut follower = harness.follow("satchel.v1.evt.>").await;
     let bus = harness.bus().await;
     bus.publish(binary(&harness, vec![7; 60_000]).await).await.unwrap();
@@ -88,7 +89,7 @@ async fn what_is_too_large_for_the_server_is_shortened() {
 
 #[tokio::test]
 async fn events_that_cannot_be_read_are_skipped_and_counted() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let (bus, follower) = (harness.bus().await, harness.follow("none").await);
     let mut events = bus.subscribe().await.unwrap();
     let unreadable = unreadable_events();
@@ -104,7 +105,7 @@ async fn events_that_cannot_be_read_are_skipped_and_counted() {
 
 #[tokio::test]
 async fn own_events_come_once() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let bus = harness.bus().await;
     let mut events = bus.subscribe().await.unwrap();
     bus.publish(received(1)).await.unwrap();
@@ -119,7 +120,7 @@ async fn own_events_come_once() {
 #[tokio::test]
 async fn a_refused_connection_names_the_host_alone() {
     let users = "authorization { user: ada, password: \"S3CRET/1\" }";
-    let Some(mut harness) = Harness::start_with(users).await else { return };
+    let Some(mut harness) = required(Harness::start_with(users).await) else { return };
     harness.log_in_as("ada:S3CRET%2F1");
     harness.bus().await.publish(received(1)).await.unwrap();
     let address = harness.server.address();
@@ -138,7 +139,7 @@ async fn a_refused_connection_names_the_host_alone() {
 #[tokio::test]
 async fn a_server_without_jetstream_is_an_error() {
     let accounts = "accounts { a: { users: [{ user: ada, password: pw }] } }";
-    let Some(harness) = Harness::start_with(accounts).await else { return };
+    let Some(harness) = required(Harness::start_with(accounts).await) else { return };
     let url = format!("nats://ada:pw@{}", harness.server.address());
     let error = NatsConnection::open(&SecretString::from(url)).await.unwrap_err();
     assert!(error.to_string().contains("start it with JetStream"), "{error}");

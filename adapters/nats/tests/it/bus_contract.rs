@@ -22,9 +22,9 @@ struct TwoProcesses {
 
 #[async_trait]
 impl EventBusFixture for OneProcess {
-    async fn new() -> Option<Self> {
+    async fn new() -> Result<Self, String> {
         let harness = Harness::start().await?;
-        Some(Self { bus: Arc::new(harness.bus().await), _harness: harness })
+        Ok(Self { bus: Arc::new(harness.bus().await), _harness: harness })
     }
 
     fn publisher(&self) -> Arc<dyn EventBus> {
@@ -38,10 +38,10 @@ impl EventBusFixture for OneProcess {
 
 #[async_trait]
 impl EventBusFixture for TwoProcesses {
-    async fn new() -> Option<Self> {
+    async fn new() -> Result<Self, String> {
         let harness = Harness::start().await?;
         let (one, other) = (Arc::new(harness.bus().await), Arc::new(harness.bus().await));
-        Some(Self { one, other, _harness: harness })
+        Ok(Self { one, other, _harness: harness })
     }
 
     fn publisher(&self) -> Arc<dyn EventBus> {

@@ -9,6 +9,7 @@ use satchel_domain::{
 };
 use satchel_nats::NatsChannel;
 use satchel_ports::{BusEvent, Channel, EventBus, PostRequest};
+use satchel_requirements::required;
 use satchel_routing::tables;
 use serde_json::json;
 use uuid::Uuid;
@@ -36,7 +37,7 @@ fn voice(sha256: Sha256, bytes: u64) -> PartContent {
 
 #[tokio::test]
 async fn retried_part_is_stored_once() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.evt.nats.orders.>").await;
     let stored = harness.put(b"speech".to_vec()).await;
     let request = part(1, voice(stored.sha256, stored.bytes));
@@ -55,7 +56,7 @@ async fn retried_part_is_stored_once() {
 
 #[tokio::test]
 async fn unreadable_or_disconnected_part_is_not_sent() {
-    let Some(mut harness) = Harness::start().await else { return };
+    let Some(mut harness) = required(Harness::start().await) else { return };
     let channel = channel(&harness).await;
     let lost = channel.post(&part(1, voice(Sha256([7; 32]), 5))).await;
     assert!(matches!(lost, Err(SendError::Unreadable { .. })), "{lost:?}");
@@ -70,7 +71,7 @@ async fn unreadable_or_disconnected_part_is_not_sent() {
 
 #[tokio::test]
 async fn the_bus_leaves_responses_to_the_channel() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let bus = harness.bus().await;
     for (conversation, count) in [("nats:orders", 0), ("web:a", 1)] {
         let conversation = conversation.parse().unwrap();

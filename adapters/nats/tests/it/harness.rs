@@ -10,7 +10,6 @@ use satchel_files::DirectoryBlobs;
 use satchel_local::LocalBus;
 use satchel_nats::{NatsBus, NatsConnection};
 use satchel_ports::{BlobHint, Blobs, BusEvent, StoredBlob};
-use satchel_requirements::required;
 use satchel_servers::nats::NatsServer;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -35,16 +34,16 @@ pub(crate) struct Follower {
 }
 
 impl Harness {
-    pub(crate) async fn start() -> Option<Self> {
+    pub(crate) async fn start() -> Result<Self, String> {
         Self::start_with("").await
     }
 
-    pub(crate) async fn start_with(configuration: &str) -> Option<Self> {
-        let server = required(NatsServer::start_with(configuration).await)?;
+    pub(crate) async fn start_with(configuration: &str) -> Result<Self, String> {
+        let server = NatsServer::start_with(configuration).await?;
         let directory = tempfile::tempdir().unwrap();
         let blobs = Arc::new(DirectoryBlobs::open(&directory.path().join("blobs")).unwrap());
         let url = server.url();
-        Some(Self { server, blobs, url, _directory: directory })
+        Ok(Self { server, blobs, url, _directory: directory })
     }
 
     /// Connects as this user from now on.

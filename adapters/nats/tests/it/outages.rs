@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use satchel_ports::EventBus;
+use satchel_requirements::required;
 use tokio::time::timeout;
 
 use crate::harness::{Harness, TIMEOUT, received};
 
 #[tokio::test]
 async fn publishing_without_a_server_waits_for_nothing() {
-    let Some(mut harness) = Harness::start().await else { return };
+    let Some(mut harness) = required(Harness::start().await) else { return };
     let bus = harness.bus().await;
     let mut own = bus.subscribe().await.unwrap();
     harness.server.stop();
@@ -27,7 +28,7 @@ async fn publishing_without_a_server_waits_for_nothing() {
 
 #[tokio::test]
 async fn events_of_an_outage_arrive_after_it() {
-    let Some(mut harness) = Harness::start().await else { return };
+    let Some(mut harness) = required(Harness::start().await) else { return };
     let (one, other) = (harness.bus().await, harness.bus().await);
     let mut events = other.subscribe().await.unwrap();
     one.publish(received(1)).await.unwrap();
@@ -49,7 +50,7 @@ async fn events_of_an_outage_arrive_after_it() {
                 one.publish(received(4)).await.unwrap();
                 let arrived = async { while events.next().await != Some(received(4)) {} };
                 if timeout(Duration::from_millis(100), arrived).await.is_ok() {
-                    return;
+                    break;
                 }
             }
         };

@@ -6,6 +6,7 @@ use async_nats::jetstream;
 use satchel_domain::{InboundMessage, TurnId};
 use satchel_nats::{RequestLimits, RequestListener};
 use satchel_ports::{InboundError, MockInbound};
+use satchel_requirements::required;
 use satchel_wait::wait_until_async;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +50,7 @@ fn request(id: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_acknowledged_after_it_is_stored() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     harness.connect().await;
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     send(&follower, "orders", &request("one")).await;
@@ -74,7 +75,7 @@ async fn a_request_is_acknowledged_after_it_is_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_requests_are_reported_and_dropped() {
-    let Some(harness) = Harness::start().await else { return };
+    let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     let messages = listen(&harness, |_| Ok(None)).await;
     let mut later = request("later");

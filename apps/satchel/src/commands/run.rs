@@ -234,7 +234,10 @@ impl Services<'_> {
             channel,
             listen: Box::new(move |inbound, stop| {
                 let listener = listener.clone();
-                Box::pin(async move { Ok(listener.listen(inbound, stop).await) })
+                Box::pin(async move {
+                    listener.listen(inbound, stop).await;
+                    Ok(())
+                })
             }),
         });
         let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().chain(requests).collect();
