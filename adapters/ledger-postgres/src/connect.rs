@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions}
 
 use crate::{
     PostgresLedger,
-    connections::{Connections, set_up},
+    connections::{Connections, STATEMENT_CACHE_CAPACITY, set_up},
     error::is_disconnected,
     process::{Process, Settings},
     schema::{MigrateError, Schema, SchemaMismatch},
@@ -115,7 +115,10 @@ impl PostgresLedger {
         let options = PgConnectOptions::from_str(settings.url.expose_secret())
             .map_err(|source| ConnectError::Url { source: Box::new(source) })?;
         let schema = Schema::from_options(options.get_options()).map_err(|name| ConnectError::SchemaName { name })?;
-        let options = options.application_name(&schema.application_name()).disable_statement_logging();
+        let options = options
+            .application_name(&schema.application_name())
+            .statement_cache_capacity(STATEMENT_CACHE_CAPACITY)
+            .disable_statement_logging();
         let target = ConnectionTarget {
             server: format!("{}:{}", options.get_host(), options.get_port()),
             role: options.get_username().to_owned(),
