@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions}
 
 use crate::{
     PostgresLedger,
-    connections::{Connections, set_up},
+    connections::{Connections, STATEMENT_CACHE_CAPACITY, set_up},
     error::is_disconnected,
     process::{Process, Settings},
     schema::{MigrateError, Schema, SchemaMismatch},
@@ -116,7 +116,10 @@ impl PostgresLedger {
             .map_err(|source| ConnectError::Url { source: Box::new(source) })?;
         let schema = Schema::from_options(options.get_options()).map_err(|name| ConnectError::SchemaName { name })?;
         let holder = HolderId(ids.next());
-        let options = options.application_name(&schema.application_name(holder)).disable_statement_logging();
+        let options = options
+            .application_name(&schema.application_name(holder))
+            .statement_cache_capacity(STATEMENT_CACHE_CAPACITY)
+            .disable_statement_logging();
         let target = ConnectionTarget {
             server: format!("{}:{}", options.get_host(), options.get_port()),
             role: options.get_username().to_owned(),

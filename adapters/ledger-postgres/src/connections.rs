@@ -26,10 +26,13 @@ const TRUSTED_IDLE_TIME: Duration = Duration::from_secs(1);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
-/// Limits that the server keeps: of a statement, of waiting for a lane that another process works on, and of a process that
-/// is stopped in the middle of a verb and would keep its lane locked.
+/// Limits that the server keeps: of a statement, of waiting for a lane that another process works on, and, shorter than that,
+/// of a process that is stopped in the middle of a verb and would keep its lane locked.
 const LIMITS: &str = "SET statement_timeout TO '15s'; SET lock_timeout TO '10s'; \
-    SET idle_in_transaction_session_timeout TO '10s'";
+    SET idle_in_transaction_session_timeout TO '5s'";
+
+/// How many prepared statements a connection keeps: more than there are.
+pub(crate) const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// The connections of a ledger.
 pub(crate) struct Connections {

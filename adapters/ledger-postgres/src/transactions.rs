@@ -164,3 +164,6 @@ impl PostgresLedger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

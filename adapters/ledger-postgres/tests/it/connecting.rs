@@ -1,6 +1,6 @@
 //! Connecting to what isn't there, refuses or is another version's: a clear error, without the password.
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use satchel_ledger_postgres::{ConnectError, PostgresLedger, SchemaMismatch, Settings};
 use satchel_local::{SystemClock, UuidV7};
@@ -111,7 +111,9 @@ async fn newer_schema_is_refused() {
 #[tokio::test]
 async fn running_process_refuses_a_converted_schema() {
     let Some(database) = required(TestDatabase::create().await) else { return };
-    let ledger = connect(&database).await;
+    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::new(database.url().into()) };
+    let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    let ledger = PostgresLedger::connect(settings, clock, ids).await.unwrap();
     ledger.receive(&message("console:a", "1"), ClaimMode::Never).await.unwrap();
     let end = "UPDATE schema_version SET version = 99; SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                WHERE usename = 'ROLE' AND pid <> pg_backend_pid()";
