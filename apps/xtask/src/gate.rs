@@ -110,7 +110,7 @@ pub(crate) fn build_binaries() -> Result<()> {
 
 /// Programs with which some tests check Satchel from outside, and the packages that provide them. A test that lacks one
 /// is reported as not run.
-const REQUIRED_TOOLS: [(&str, &str); 10] = [
+const REQUIRED_TOOLS: [(&str, &str); 11] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),

@@ -133,6 +133,7 @@ fn settled_event() -> BusEvent {
         part: PartId(Uuid::from_u128(2)),
         kind: "text".to_owned(),
         state: "sent".to_owned(),
+        messages: Vec::new(),
         reason: None,
     }
 }
