@@ -134,6 +134,9 @@ impl PostgresLedger {
             Err(elapsed) => return Err(ConnectError::Unreachable { server: target.server, source: Box::new(elapsed) }),
         }
         let connections = Connections::new(options, schema, &settings);
+        if let Err(error) = connections.acquire().await {
+            return Err(ConnectError::Unreachable { server: target.server, source: Box::new(error) });
+        }
         let process = Arc::new(Process { holder, settings, clock, ids });
         Ok(Self { process, connections })
     }

@@ -54,6 +54,8 @@ impl Connections {
         let mismatch = Arc::new(OnceLock::new());
         let found = Arc::clone(&mismatch);
         let pool = PgPoolOptions::new()
+            // By its connections others see that the process runs.
+            .min_connections(1)
             .max_connections(settings.max_connections.max(2))
             .acquire_timeout(settings.connect_timeout)
             .idle_timeout(IDLE_TIMEOUT)
