@@ -73,7 +73,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let ledger = open_database(config, only, quotas, &clock, &ids).await.context("failed to open the ledger")?;
+    let ledger = connect_ledger(config, only, quotas, &clock, &ids).await.context("failed to open the ledger")?;
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
@@ -86,8 +86,16 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
 }
 
-/// Opens the ledger in the configured database.
-async fn open_database(
+/// Opens the ledger in the configured database alone.
+///
+/// # Errors
+/// When the database can't be used.
+pub(crate) async fn open_database(config: &Config) -> anyhow::Result<Ledger> {
+    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    connect_ledger(config, None, QuotaRules::default(), &clock, &ids).await
+}
+
+async fn connect_ledger(
     config: &Config,
     only: Option<ConversationId>,
     quotas: QuotaRules,

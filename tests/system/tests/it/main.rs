@@ -7,6 +7,7 @@ mod boundaries;
 mod bucket;
 mod canary;
 mod chat_model;
+mod cluster;
 mod confirmation;
 mod console_session;
 mod crash_matrix;

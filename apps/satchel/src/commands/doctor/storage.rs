@@ -41,8 +41,7 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
     let directory = match &config.storage.database_url {
         None => config.storage.data_dir(),
         Some(DatabaseBackend::Sqlite { directory }) => directory,
-        // The configuration check reports that it isn't built yet.
-        Some(DatabaseBackend::Postgres(_)) => return None,
+        Some(DatabaseBackend::Postgres(_)) => return check_server(config, findings).await,
     };
     let path = directory.join("satchel.db");
     let path = path.display();
@@ -87,6 +86,27 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
         }
     }
     None
+}
+
+/// Checks the database on a server, and returns how many processes work with it.
+async fn check_server(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
+    const CHECK: &str = "database";
+    let advice = "start the server, or correct `storage.database_url`";
+    let found = match stores::open_database(config).await {
+        Ok(ledger) => ledger.archive.count_processes().await.map_err(anyhow::Error::from),
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(processes) => {
+            findings.push(Finding::ok(CHECK, "PostgreSQL answers, and its schema is up to date"));
+            // This one is no user of the data.
+            Some(processes.saturating_sub(1))
+        }
+        Err(error) => {
+            findings.push(Finding::problem(CHECK, format!("{error:#}"), advice));
+            None
+        }
+    }
 }
 
 /// Reports undecodable updates: mostly new features of the platform.
