@@ -11,11 +11,11 @@ use serde_json::{Value as Json, json};
 
 use super::{
     leaf::{
-        Leaf,
+        Leaf, ReadFile,
         address::FilePath,
         amount::{Size, SizeOrZero},
         leaf,
-        secret::mask_url,
+        secret::{mask_url, read_secret},
     },
     paths,
     resolver::Resolver,
@@ -97,6 +97,7 @@ impl Leaf for DatabaseBackend {
     const KIND: &'static str = "database-url";
     const EXPECTED: &'static str = "`sqlite:DIRECTORY/satchel.db` or a URL that begins with postgres://";
     const IS_SECRET: bool = true;
+    const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {
         json!({ "type": "string", "pattern": r"^(sqlite:.*satchel\.db|postgres(ql)?://.+)$" })
@@ -123,6 +124,7 @@ impl Leaf for BlobBackend {
     const KIND: &'static str = "blobs-url";
     const EXPECTED: &'static str = "`file:PATH` or a URL that begins with s3://";
     const IS_SECRET: bool = true;
+    const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {
         json!({ "type": "string", "pattern": r"^(file:.+|s3://.+)$" })
@@ -145,6 +147,7 @@ impl Leaf for BusBackend {
     const KIND: &'static str = "bus-url";
     const EXPECTED: &'static str = "`local:` or a URL that begins with nats:// or tls://";
     const IS_SECRET: bool = true;
+    const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {
         json!({ "type": "string", "pattern": r"^(local:|(nats|tls)://.+)$" })
