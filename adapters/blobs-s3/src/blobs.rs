@@ -62,8 +62,10 @@ impl S3Blobs {
                 return;
             }
         };
-        // Only what is older: of two puts at once, each would remove the other's otherwise.
-        for copy in copies.into_iter().take_while(|copy| copy.location != blob.key) {
+        // Only what is older: of two puts at once, each would remove the other's otherwise. Where the own one is gone, the
+        // other put has removed it, and what is there is the only copy.
+        let Some(own) = copies.iter().position(|copy| copy.location == blob.key) else { return };
+        for copy in &copies[..own] {
             if let Err(error) = self.bucket.delete(&copy.location).await {
                 tracing::debug!(error = %self.bucket.error(&error), "removing an older copy of a file failed");
             }

@@ -27,9 +27,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 /// Limits that the server keeps: of a statement, of waiting for a lane that another process works on, and, shorter than that,
-/// of a process that is stopped in the middle of a verb and would keep its lane locked.
+/// of a process that is stopped in the middle of a verb and would keep its lane locked. And how soon it notices that a machine
+/// is gone, whose processes count until then.
 const LIMITS: &str = "SET statement_timeout TO '15s'; SET lock_timeout TO '10s'; \
-    SET idle_in_transaction_session_timeout TO '5s'";
+    SET idle_in_transaction_session_timeout TO '5s'; \
+    SET tcp_keepalives_idle TO 30; SET tcp_keepalives_interval TO 10; SET tcp_keepalives_count TO 3; \
+    SET tcp_user_timeout TO '30s'";
 
 /// How many prepared statements a connection keeps: more than there are.
 pub(crate) const STATEMENT_CACHE_CAPACITY: usize = 256;

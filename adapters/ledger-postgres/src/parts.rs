@@ -150,6 +150,13 @@ pub(crate) async fn save(db: &Database, lease: &Lease, part: &Part) -> Result<()
 
 /// Gives up an unsettled part that is not being sent.
 pub(crate) async fn discard(db: &Database, part: PartId) -> Result<()> {
+    let lane: Option<(String,)> = db
+        .find("SELECT conversation FROM lanes JOIN parts ON parts.lane = lanes.id WHERE parts.id = $1", params![part.0])
+        .await?;
+    if let Some((conversation,)) = lane {
+        // Whoever delivers the part waits until it is discarded, or it waits until the part is stored as it is then.
+        lanes::find(db, &rows::conversation(&conversation)?).await?;
+    }
     let row: Option<PartRow> = db.find(select_part!("WHERE parts.id = $1"), params![part.0]).await?;
     let row = match row {
         None => return Err(Error::unknown(format!("part {part}"))),

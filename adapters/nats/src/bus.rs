@@ -19,7 +19,7 @@ use satchel_ports::{
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use uuid::Uuid;
 
@@ -39,6 +39,9 @@ const MIN_DELAY: Duration = Duration::from_millis(100);
 
 /// The delay before later retries.
 const MAX_DELAY: Duration = Duration::from_secs(5);
+
+/// For how long an event is tried that a server which answers doesn't take.
+const MAX_REFUSED_TIME: Duration = Duration::from_secs(30);
 
 /// An [`EventBus`] over NATS.
 ///
@@ -199,12 +202,19 @@ impl Publisher {
         self.published += 1;
         let message_id = format!("{}-{}", self.run, self.published);
         let mut delay = MIN_DELAY;
+        let mut refused_since = None;
         loop {
             let message = PublishMessage::build().payload(payload.clone()).message_id(&message_id);
             match self.connection.store(subject.clone(), message).await {
                 Ok(()) => return,
                 Err(StoreError::TooLarge) => {
                     tracing::warn!(subject, "an event is too large for NATS; it is not published");
+                    return;
+                }
+                Err(StoreError::NotConnected) => refused_since = None,
+                // The server answers, and never takes it: all later events would wait behind it.
+                Err(error) if refused_since.get_or_insert_with(Instant::now).elapsed() > MAX_REFUSED_TIME => {
+                    tracing::warn!(subject, %error, "NATS does not take an event; it is not published");
                     return;
                 }
                 Err(error) => tracing::debug!(subject, %error, "publishing an event failed; retrying"),

@@ -15,5 +15,5 @@ pub use self::{
     bus::NatsBus,
     channel::{CHANNEL, NatsChannel},
     connection::{NatsConnection, NatsError},
-    request_listener::{RequestLimits, RequestListener},
+    request_listener::{RequestLimits, RequestListener, SenderCheck},
 };

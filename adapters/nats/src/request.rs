@@ -36,6 +36,9 @@ pub(crate) struct RequestAttachment {
     pub(crate) content: Bytes,
 }
 
+/// The longest reason that a sender and the log get.
+const MAX_REASON_CHARS: usize = 300;
+
 /// Why a request is not taken.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rejection {
@@ -107,13 +110,21 @@ impl<'a> RequestReceipt<'a> {
     }
 }
 
+/// Cuts a reason, which may repeat what a request holds, to what fits a receipt and a line of the log.
+fn shorten(reason: String) -> String {
+    match reason.char_indices().nth(MAX_REASON_CHARS) {
+        None => reason,
+        Some((end, _)) => format!("{}…", &reason[..end]),
+    }
+}
+
 impl TurnRequest {
     /// Reads a request of the sender that its subject names.
     pub(crate) fn parse(json: &[u8], sender_id: &str, limits: &RequestLimits) -> Result<Self, Rejection> {
         let value: Value = serde_json::from_slice(json)
-            .map_err(|error| Rejection { id: None, reason: format!("it is no JSON: {error}") })?;
+            .map_err(|error| Rejection { id: None, reason: shorten(format!("it is no JSON: {error}")) })?;
         let id = value["id"].as_str().filter(|id| is_token(id)).map(str::to_owned);
-        let reject = |reason: String| Rejection { id: id.clone(), reason };
+        let reject = |reason: String| Rejection { id: id.clone(), reason: shorten(reason) };
         // Before everything else: a later version may change all the rest.
         match value["v"].as_u64() {
             Some(REQUEST_VERSION) => {}

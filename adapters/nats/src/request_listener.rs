@@ -8,8 +8,8 @@ use async_nats::jetstream::{
     consumer::{AckPolicy, PullConsumer, pull},
     message::PublishMessage,
 };
-use futures::{StreamExt, stream};
-use satchel_domain::{FileReference, InboundMessage};
+use futures::{StreamExt, future::BoxFuture, stream};
+use satchel_domain::{FileReference, InboundMessage, Sender};
 use satchel_ports::{BlobError, BlobHint, Blobs, Inbound};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -39,12 +39,18 @@ pub struct RequestLimits {
     pub file_bytes: u64,
 }
 
+/// Tells whether a sender may write: what a stranger sends is not stored.
+pub type SenderCheck = Arc<dyn Fn(Sender) -> BoxFuture<'static, Result<bool, BoxError>> + Send + Sync>;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Receives requests, which it passes to intake.
 #[derive(Clone)]
 pub struct RequestListener {
     connection: NatsConnection,
     blobs: Arc<dyn Blobs>,
     limits: RequestLimits,
+    is_allowed: SenderCheck,
 }
 
 /// What is done with a request.
@@ -53,13 +59,18 @@ enum RequestOutcome {
     Stored,
     Rejected(Rejection),
     /// It can't be stored now.
-    Failed(Box<dyn std::error::Error + Send + Sync>),
+    Failed(BoxError),
 }
 
 impl RequestListener {
     #[must_use]
-    pub fn new(connection: NatsConnection, blobs: Arc<dyn Blobs>, limits: RequestLimits) -> Self {
-        Self { connection, blobs, limits }
+    pub fn new(
+        connection: NatsConnection,
+        blobs: Arc<dyn Blobs>,
+        limits: RequestLimits,
+        is_allowed: SenderCheck,
+    ) -> Self {
+        Self { connection, blobs, limits, is_allowed }
     }
 
     /// Takes requests until it is stopped. A server that is away is waited for.
@@ -79,7 +90,8 @@ impl RequestListener {
     async fn take_requests(&self, inbound: &Arc<dyn Inbound>) -> Result<(), NatsError> {
         let consumer = self.open_consumer().await?;
         let refused = |source| NatsError::Refused { action: "the delivery of requests", source };
-        let mut messages = consumer.messages().await.map_err(|error| refused(Box::new(error)))?;
+        let messages = consumer.stream().max_messages_per_batch(1).messages().await;
+        let mut messages = messages.map_err(|error| refused(Box::new(error)))?;
         while let Some(message) = messages.next().await {
             let message = message.map_err(|error| refused(Box::new(error)))?;
             let kind = self.handle(&message, inbound).await;
@@ -99,6 +111,8 @@ impl RequestListener {
             durable_name: Some(CONSUMER.to_owned()),
             ack_policy: AckPolicy::Explicit,
             ack_wait: ACK_TIMEOUT,
+            // One at a time, so that they keep their order, and none waits at a process that ends.
+            max_ack_pending: 1,
             filter_subject: REQUESTS.to_owned(),
             ..pull::Config::default()
         };
@@ -133,9 +147,14 @@ impl RequestListener {
         let TurnRequest { id, conversation, sender, text, files } = request;
         // Its parts can't hold a colon.
         let key = format!("{}:{id}", conversation.key());
+        let is_allowed = match (self.is_allowed)(sender.clone()).await {
+            Ok(is_allowed) => is_allowed,
+            Err(error) => return RequestOutcome::Failed(error),
+        };
         let mut message = InboundMessage::new(conversation.clone(), key, sender);
         message.text = text;
-        for file in files {
+        // Intake turns a stranger away; the files would stay until they are collected.
+        for file in files.into_iter().filter(|_| is_allowed) {
             match self.store_file(file).await {
                 Ok(reference) => message.files.push(reference),
                 Err(error @ BlobError::TooLarge { .. }) => {
@@ -167,11 +186,7 @@ impl RequestListener {
         Ok(FileReference::stored(&stored, filename))
     }
 
-    async fn send_receipt(
-        &self,
-        id: Option<&str>,
-        receipt: &RequestReceipt<'_>,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn send_receipt(&self, id: Option<&str>, receipt: &RequestReceipt<'_>) -> Result<(), BoxError> {
         let payload = serde_json::to_vec(receipt).expect("receipts are plain data");
         let message = PublishMessage::build().payload(payload.into());
         Ok(self.connection.store(receipt_subject(id), message).await?)

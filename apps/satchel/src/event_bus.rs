@@ -3,12 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
+use satchel_domain::ChannelName;
 use satchel_local::LocalBus;
-use satchel_nats::{NatsBus, NatsChannel, NatsConnection, RequestLimits, RequestListener};
-use satchel_ports::{Blobs, Channel, EventBus};
+use satchel_nats::{CHANNEL, NatsBus, NatsChannel, NatsConnection, RequestLimits, RequestListener, SenderCheck};
+use satchel_ports::{Channel, EventBus, Pairings};
 use satchel_routing::tables;
 
-use crate::config::{Config, leaf::list::OnOff, storage::BusBackend};
+use crate::{
+    config::{Config, leaf::list::OnOff, storage::BusBackend},
+    stores::Stores,
+};
 
 /// How long the last events of a process may take to reach the server.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,7 +35,8 @@ pub(crate) struct OpenRequests {
 ///
 /// # Errors
 /// When its server can't be reached.
-pub(crate) async fn open(config: &Config, blobs: &Arc<dyn Blobs>) -> anyhow::Result<OpenBus> {
+pub(crate) async fn open(config: &Config, stores: &Stores) -> anyhow::Result<OpenBus> {
+    let Stores { blobs, ledger, .. } = stores;
     let local = Arc::new(LocalBus::new());
     let Some(BusBackend::Nats(url)) = &config.bus.url else {
         return Ok(OpenBus { bus: local, requests: None, nats: None });
@@ -48,9 +53,21 @@ pub(crate) async fn open(config: &Config, blobs: &Arc<dyn Blobs>) -> anyhow::Res
                 files: config.attachments.max_inbound_files_per_turn.as_usize(),
                 file_bytes: config.attachments.max_inbound_file_bytes.0,
             },
+            sender_check(config, &ledger.pairings),
         ),
     });
     Ok(OpenBus { bus: Arc::clone(&nats) as _, requests, nats: Some(nats) })
+}
+
+/// Whether a sender is named in the configuration, or approved.
+fn sender_check(config: &Config, pairings: &Arc<dyn Pairings>) -> SenderCheck {
+    let (access, pairings) = (Arc::new(config.access()), Arc::clone(pairings));
+    let channel = ChannelName::new(CHANNEL).expect("the name is lower-case letters");
+    Arc::new(move |sender| {
+        let is_named = access.channel_rules(&channel).is_none_or(|rules| rules.is_allowed(&sender));
+        let (channel, pairings) = (channel.clone(), Arc::clone(&pairings));
+        Box::pin(async move { Ok(is_named || pairings.is_approved(&channel, &sender.id).await?) })
+    })
 }
 
 /// Waits until the events of a process that ends have reached the server.

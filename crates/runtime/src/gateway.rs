@@ -10,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 /// How often a process that waits tries to claim the gateway. With [`GATEWAY_TAKEOVER`] it takes over within ten seconds.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a claim may take.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How often the lease is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -62,26 +65,26 @@ impl Gateway {
         let (mut has_waited, mut has_failed) = (false, false);
         loop {
             let sent_at = Instant::now();
-            match self.gateways.claim_gateway(channel).await {
-                Ok(Some(lease)) => {
+            match timeout(CLAIM_TIMEOUT, self.gateways.claim_gateway(channel)).await {
+                Ok(Ok(Some(lease))) => {
                     if has_waited || has_failed {
                         tracing::info!(%channel, "this process receives the channel's messages now");
                     }
                     return (lease, sent_at + TRUST);
                 }
-                Ok(None) if !has_waited => {
+                Ok(Ok(None)) if !has_waited => {
                     has_waited = true;
                     tracing::info!(
                         %channel,
                         "another process receives the channel's messages; this one takes over when that ends"
                     );
                 }
-                Ok(None) => {}
-                Err(error) if !has_failed => {
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) if !has_failed => {
                     has_failed = true;
                     tracing::warn!(%channel, error = &error as &dyn Error, "claiming the gateway failed; retrying");
                 }
-                Err(_) => {}
+                Ok(Err(_)) | Err(_) => {}
             }
             sleep(CLAIM_INTERVAL).await;
         }
@@ -121,9 +124,16 @@ impl Gateway {
     }
 
     async fn release(&self, lease: &GatewayLease) {
-        if let Err(error) = self.gateways.release_gateway(lease).await {
-            let (channel, error) = (&self.channel, &error as &dyn Error);
-            tracing::warn!(%channel, error, "releasing the gateway failed; others can claim it in a few seconds");
+        let channel = &self.channel;
+        match timeout(RENEWAL_TIMEOUT, self.gateways.release_gateway(lease)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = &error as &dyn Error;
+                tracing::warn!(%channel, error, "releasing the gateway failed; others can claim it in a few seconds");
+            }
+            Err(_) => {
+                tracing::warn!(%channel, "the gateway was not released in time; others can claim it in a few seconds")
+            }
         }
     }
 }

@@ -20,12 +20,15 @@ use satchel_ports::{
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
 pub use self::turn_slots::TurnSlots;
+
+/// How long a renewal of leases may take.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How many lanes this process works at once; further ones wait in the ledger.
 pub(crate) const DEFAULT_MAX_LANES: usize = 256;
@@ -180,7 +183,7 @@ impl LaneRunner {
                     LaneAction::Claim => claiming = Some(claim_next(leases.as_ref(), &channels).boxed()),
                     LaneAction::Renew(renewed) => {
                         let leases = Arc::clone(&leases);
-                        renewing = Some(async move { leases.renew(&renewed).await }.boxed());
+                        renewing = Some(async move { renew_in_time(&*leases, &renewed).await }.boxed());
                     }
                     LaneAction::CloseClaims => self.claimed.close(),
                     LaneAction::Exit => return,
@@ -252,6 +255,13 @@ impl Workers {
         self.handles.remove(&id);
         Some(id)
     }
+}
+
+/// A renewal on a connection that hangs fails, while there is time for another.
+async fn renew_in_time(leases: &dyn Leases, renewed: &[Lease]) -> Result<Vec<Lease>, LedgerError> {
+    timeout(RENEWAL_TIMEOUT, leases.renew(renewed))
+        .await
+        .unwrap_or_else(|late| Err(LedgerError::Store { operation: "renewing leases", source: Box::new(late) }))
 }
 
 async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<ClaimedLane> {

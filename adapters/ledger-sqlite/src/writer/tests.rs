@@ -47,11 +47,14 @@ async fn submit(writer: &Writer, verb: impl FnOnce(&Database) -> Result<()> + Se
 /// Keeps the writer busy until the returned sender is dropped, so that what is submitted meanwhile is one group.
 async fn block(writer: &Writer) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel();
+    let (begin, begun) = oneshot::channel();
     let wait = move |_: &Database| {
+        let _ = begin.send(());
         let _ = released.recv();
         Ok(())
     };
     submit(writer, wait).await;
+    begun.await.unwrap();
     release
 }
 

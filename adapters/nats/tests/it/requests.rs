@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_nats::jetstream;
 use satchel_domain::{InboundMessage, TurnId};
-use satchel_nats::{RequestLimits, RequestListener};
+use satchel_nats::{RequestLimits, RequestListener, SenderCheck};
 use satchel_ports::{InboundError, MockInbound};
 use satchel_requirements::required;
 use satchel_wait::wait_until_async;
@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::{Follower, Harness, turn};
 
 const LIMITS: RequestLimits = RequestLimits { files: 2, file_bytes: 10 };
+
+/// A sender who may not write.
+const STRANGER: &str = "stranger";
 
 type Messages = Arc<Mutex<Vec<InboundMessage>>>;
 
@@ -30,7 +33,8 @@ async fn listen(
         recorded.push(message);
         answer(recorded.len())
     });
-    let listener = RequestListener::new(harness.connect().await, Arc::clone(&harness.blobs), LIMITS);
+    let is_allowed: SenderCheck = Arc::new(|sender| Box::pin(async move { Ok(sender.id != STRANGER) }));
+    let listener = RequestListener::new(harness.connect().await, Arc::clone(&harness.blobs), LIMITS, is_allowed);
     tokio::spawn(listener.listen(Arc::new(inbound), CancellationToken::new()));
     messages
 }
@@ -71,6 +75,51 @@ async fn a_request_is_acknowledged_after_it_is_stored() {
     assert_eq!((message.key.as_str(), message.sender.id.as_str(), message.text.as_str()), ("a/b:one", "orders", "hi"));
     assert_eq!(messages[0], *message, "under the same key");
     assert_eq!(message.files[0].stored_blob().unwrap().bytes, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_stranger_are_not_stored() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    let messages = listen(&harness, |_| Ok(None)).await;
+    send(&follower, STRANGER, &request("one")).await;
+    let (_, receipt) = follower.next().await;
+    assert_eq!(receipt["type"], "evt.turn.request.rejected", "{receipt}");
+    let messages = messages.lock().unwrap();
+    assert_eq!((messages.len(), messages[0].files.len()), (1, 0), "intake offers a pairing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_reasons_are_cut() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    let _messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
+    let mut wrong = request("one");
+    wrong["files"] = "\"".repeat(300_000).into();
+    send(&follower, "orders", &wrong).await;
+    let (_, receipt) = follower.next().await;
+    assert!(receipt["reason"].as_str().unwrap().chars().count() < 400, "{receipt}");
+    wait_until_async("it is dropped", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_keep_their_order_when_one_is_tried_again() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    harness.connect().await;
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    for id in ["one", "two", "three"] {
+        send(&follower, "orders", &request(id)).await;
+    }
+    let messages = listen(&harness, |attempt| match attempt {
+        1 => Err(InboundError("the disk is full".into())),
+        _ => Ok(Some(turn(7))),
+    })
+    .await;
+    for id in ["one", "two", "three"] {
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
+    }
+    let keys: Vec<String> = messages.lock().unwrap().iter().map(|message| message.key.clone()).collect();
+    assert_eq!(keys, ["a/b:one", "a/b:one", "a/b:two", "a/b:three"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

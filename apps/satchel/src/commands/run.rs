@@ -183,7 +183,7 @@ impl Services<'_> {
         let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
         let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
         let named_models = models::open_by_name(agents, &config.models, files, delay, &wrap_model)?;
-        let mut open_bus = event_bus::open(config, &stores.blobs).await?;
+        let mut open_bus = event_bus::open(config, stores).await?;
         let nats = open_bus.take_nats();
         let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(open_bus.bus, Arc::clone(metrics)));
         let page = match web_settings(config, selection, metrics, stores)? {
@@ -275,6 +275,8 @@ impl Services<'_> {
             let work = Work { runner, inbound: internal_inbound.clone(), channels: hosted_channels.clone(), nats };
             start_work(config, stores, work, tasks, stop)?;
         } else {
+            // With it goes what would claim lanes for it.
+            drop(runner);
             let stop = stop.clone();
             tasks.spawn(async move {
                 stop.cancelled().await;
