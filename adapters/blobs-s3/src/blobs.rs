@@ -62,10 +62,7 @@ impl S3Blobs {
                 return;
             }
         };
-        // Only what is older: of two puts at once, each would remove the other's otherwise. Where the own one is gone, the
-        // other put has removed it, and what is there is the only copy.
-        let Some(own) = copies.iter().position(|copy| copy.location == blob.key) else { return };
-        for copy in &copies[..own] {
+        for copy in older_copies(&copies, &blob.key) {
             if let Err(error) = self.bucket.delete(&copy.location).await {
                 tracing::debug!(error = %self.bucket.error(&error), "removing an older copy of a file failed");
             }
@@ -82,6 +79,13 @@ impl S3Blobs {
         let bucket = Arc::clone(&self.bucket);
         Ok(result.into_stream().map_err(move |error| io::Error::other(bucket.error(&error))).boxed())
     }
+}
+
+/// The copies that stand before one's own, in the order of their ids: of two puts at once, each would remove the other's
+/// otherwise. Where the own one is gone, the other put has removed it, and what is there is the only one.
+fn older_copies<'c>(copies: &'c [ObjectMeta], own: &Path) -> &'c [ObjectMeta] {
+    let own = copies.iter().position(|copy| copy.location == *own).unwrap_or(0);
+    &copies[..own]
 }
 
 #[async_trait]
@@ -153,4 +157,32 @@ async fn detect_type(first: &UploadPart, hint: &BlobHint) -> (String, MediaInfo)
     let detected = tokio::task::spawn_blocking(move || detect::detect_content(Cursor::new(head), &hint)).await;
     // Memory has no read errors; a panic of a parser costs its information, never the file.
     detected.ok().and_then(Result::ok).unwrap_or_else(|| (detect::UNKNOWN_MIME.to_owned(), MediaInfo::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copies(keys: &[&str]) -> Vec<ObjectMeta> {
+        let copy = |key: &&str| ObjectMeta {
+            location: Path::from(*key),
+            last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
+            size: 1,
+            e_tag: None,
+            version: None,
+        };
+        keys.iter().map(copy).collect()
+    }
+
+    #[test]
+    fn only_older_copies_are_removed() {
+        let stored = copies(&["a", "b", "c"]);
+        assert_eq!(older_copies(&stored, &Path::from("b")), &stored[..1]);
+        assert_eq!(older_copies(&stored, &Path::from("a")), []);
+        assert_eq!(
+            older_copies(&copies(&["b"]), &Path::from("a")),
+            [],
+            "another put has removed ours, and is the only one"
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use futures::{StreamExt, future::join_all, stream};
+use futures::{StreamExt, stream};
 use satchel_ports::{BlobError, Blobs};
 use satchel_requirements::required;
 use satchel_wait::wait_until_async;
@@ -67,19 +67,6 @@ async fn sweep_ends_uploads_of_dead_processes() {
     stage.blobs.sweep().await.unwrap();
     assert_eq!(stage.bucket.count_multiparts().await, 1, "that of an hour ago may be under way");
     assert_eq!(stage.bucket.keys("incoming").await.len(), 1, "so may that object");
-}
-
-#[tokio::test]
-async fn equal_puts_at_once_keep_the_file() {
-    let Some(stage) = required(Stage::start().await) else { return };
-    let machines = [open(&stage.server.url(PREFIX)), open(&stage.server.url(PREFIX)), open(&stage.server.url(PREFIX))];
-    for round in 1..=10 {
-        let puts = (0..12).map(|nth| put(&machines[nth % 3], chunks(round)));
-        for stored in join_all(puts).await {
-            let sha256 = stored.unwrap().sha256;
-            assert!(read(&stage.blobs, &sha256).await.is_ok(), "round {round}");
-        }
-    }
 }
 
 #[tokio::test]
