@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_settings_say_what_is_missing() {
+    fn incomplete_settings_name_what_is_missing() {
         use S3SettingsError::*;
         for (url, variables, error) in [
             ("s3://files", &KEYS[..], RegionMissing),

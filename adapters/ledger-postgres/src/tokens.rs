@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_compared_without_case_and_accents() {
+    fn tokens_ignore_case_and_accents() {
         assert_eq!(index_tokens(&["Müller's beach_2024.JPG", "müller"]), ["2024", "beach", "jpg", "muller", "s"]);
         assert!(sought("MULL jpg").are_in("beach.jpg of Müller") && !sought("rent").are_in("parent"));
         let marked = sought("beach jpg").mark("the beach_2024.jpg");

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_says_what_is_allowed() {
+    fn every_mistake_names_what_is_allowed() {
         let file = json!({ "filename": "a", "dataBase64": "aGVsbG8=" });
         for (field, value, expected) in [
             ("v", json!(2), "version 2 is unknown: write `\"v\": 1`"),

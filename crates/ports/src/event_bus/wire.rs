@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn later_unknown_and_malformed_events_are_told_apart() {
+    fn later_unknown_and_malformed_events_are_distinguished() {
         let received = json!({ "v": 1, "type": "evt.message.received", "conversation": "web:a",
             "turn": "0197a000-0000-7000-8000-000000000001", "added": "by a later release" });
         let decode = |value: &Value| decode_event(&serde_json::to_vec(value).unwrap());

@@ -124,7 +124,7 @@ async fn waiting_process_takes_over_and_releases_when_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_that_waits_stops_at_once() {
+async fn waiting_process_stops_at_once() {
     let process = TestProcess::start(LedgerState::HeldByAnother, None);
     assert_eq!(process.listeners_after(SECOND).await, 0);
     assert_eq!(process.stop().await, 0, "it had nothing to release");
