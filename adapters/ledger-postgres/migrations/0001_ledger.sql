@@ -50,12 +50,12 @@ CREATE TABLE turns (
     album        TEXT,
     ready_at     BIGINT NOT NULL,
     crashes      BIGINT NOT NULL DEFAULT 0,
-    merged_into  UUID REFERENCES turns (id),
+    merged_into  UUID REFERENCES turns (id) DEFERRABLE,
     ending       TEXT,
     response     TEXT,
     completed_at BIGINT,
     indexed      BOOLEAN NOT NULL DEFAULT FALSE,  -- TRUE once the search index has it
-    replaced_by  UUID REFERENCES turns (id)       -- the turn that answered its messages once more
+    replaced_by  UUID REFERENCES turns (id) DEFERRABLE -- the turn that answered its messages once more
 );
 CREATE INDEX turns_queued ON turns (lane, sequence) WHERE state = 'queued';
 CREATE INDEX turns_lane ON turns (lane, sequence);

@@ -76,9 +76,22 @@ pub enum ConnectError {
         #[source]
         source: Source,
     },
-    /// The schema is another version's.
+    /// The schema is another version's, or its ledger was moved.
     #[error(transparent)]
     Schema(SchemaMismatch),
+    /// It is wanted by one process alone.
+    #[error("{processes} processes work with schema `{schema}` of PostgreSQL at {server}; stop them first")]
+    InUse { server: String, schema: String, processes: i64 },
+    /// A process has it for itself.
+    #[error(
+        "schema `{schema}` of PostgreSQL at {server} is locked, as `satchel migrate` locks it while it runs; wait for it"
+    )]
+    Locked {
+        server: String,
+        schema: String,
+        #[source]
+        source: Source,
+    },
     /// Anything else.
     #[error("PostgreSQL at {server} can't be used")]
     Other {
@@ -97,11 +110,11 @@ impl ConnectError {
 }
 
 /// What the texts of errors name.
-struct ConnectionTarget {
-    server: String,
+pub(crate) struct ConnectionTarget {
+    pub(crate) server: String,
     role: String,
     database: String,
-    schema: String,
+    pub(crate) schema: String,
 }
 
 impl PostgresLedger {
@@ -120,12 +133,7 @@ impl PostgresLedger {
             .application_name(&schema.application_name(holder))
             .statement_cache_capacity(STATEMENT_CACHE_CAPACITY)
             .disable_statement_logging();
-        let target = ConnectionTarget {
-            server: format!("{}:{}", options.get_host(), options.get_port()),
-            role: options.get_username().to_owned(),
-            database: options.get_database().unwrap_or(options.get_username()).to_owned(),
-            schema: schema.name.clone(),
-        };
+        let target = ConnectionTarget::new(&options, &schema);
         let schema = Arc::new(schema);
         let prepared = tokio::time::timeout(settings.verb_timeout, prepare(&options, &schema)).await;
         match prepared {
@@ -152,7 +160,16 @@ async fn prepare(options: &PgConnectOptions, schema: &Schema) -> Result<(), Migr
 }
 
 impl ConnectionTarget {
-    fn describe(self, error: MigrateError) -> ConnectError {
+    pub(crate) fn new(options: &PgConnectOptions, schema: &Schema) -> Self {
+        Self {
+            server: format!("{}:{}", options.get_host(), options.get_port()),
+            role: options.get_username().to_owned(),
+            database: options.get_database().unwrap_or(options.get_username()).to_owned(),
+            schema: schema.name.clone(),
+        }
+    }
+
+    pub(crate) fn describe(self, error: MigrateError) -> ConnectError {
         let Self { server, role, database, schema } = self;
         let (error, is_creating) = match error {
             MigrateError::Mismatch(mismatch) => return ConnectError::Schema(mismatch),
@@ -168,6 +185,7 @@ impl ConnectionTarget {
             Some("3D000") => ConnectError::NoDatabase { server, database, source },
             Some("42501") => ConnectError::NoPermission { role, schema, source },
             Some("42P07" | "42723") => ConnectError::Foreign { schema, source },
+            Some("55P03") => ConnectError::Locked { server, schema, source },
             _ if is_creating => ConnectError::NoPermission { role, schema, source },
             _ if is_tls => ConnectError::Tls { server, source },
             _ if is_retryable => ConnectError::Unreachable { server, source },

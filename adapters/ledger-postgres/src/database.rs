@@ -6,6 +6,7 @@ use std::{
 };
 
 use satchel_domain::Timestamp;
+use satchel_ledger::transfer::replace_nul_escapes;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{
     AssertSqlSafe, Decode, Encode, PgConnection, Postgres, Type,
@@ -232,10 +233,8 @@ impl Type<Postgres> for JsonText {
 impl Encode<'_, Postgres> for JsonText {
     fn encode_by_ref(&self, buffer: &mut sqlx::postgres::PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         let text = self.0.as_deref().map_err(ToString::to_string)?;
-        // Statements that look into a document couldn't read it with NUL in it. A backslash before the escape would be
-        // one that is escaped itself, and takes the escape's backslash along.
-        let parts: Vec<String> = text.split("\\\\").map(|part| part.replace("\\u0000", "\\ufffd")).collect();
-        Encode::<Postgres>::encode_by_ref(&parts.join("\\\\"), buffer)
+        // Statements that look into a document couldn't read it with NUL in it.
+        Encode::<Postgres>::encode_by_ref(&replace_nul_escapes(text), buffer)
     }
 }
 

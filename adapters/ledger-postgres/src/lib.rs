@@ -11,6 +11,7 @@ mod conversation_settings;
 mod database;
 mod drafts;
 mod error;
+mod exclusive;
 mod forget;
 mod forget_conversation;
 mod gateways;
@@ -45,7 +46,7 @@ mod workspace_usage;
 
 use std::sync::Arc;
 
-pub use crate::{connect::ConnectError, process::Settings, schema::SchemaMismatch};
+pub use crate::{connect::ConnectError, exclusive::ExclusivePostgres, process::Settings, schema::SchemaMismatch};
 use crate::{connections::Connections, process::Process};
 
 /// The ledger of one process on a database that others may share.

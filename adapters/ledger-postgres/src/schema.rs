@@ -32,6 +32,16 @@ pub enum SchemaMismatch {
     /// It was converted back, or restored, while this process works with it.
     #[error("schema `{schema}` has version {found} now, this Satchel needs {known}; restart it to convert the schema")]
     Older { schema: String, found: i64, known: i64 },
+    /// Its ledger was moved to another database.
+    #[error(
+        "the ledger in schema `{schema}` was moved to {location} by `satchel migrate`; start with the configuration that \
+         names it. To move it back here, rename this schema first"
+    )]
+    Moved {
+        schema: String,
+        /// Where it is now, without a password.
+        location: String,
+    },
 }
 
 /// Why the schema can't be brought up to date.
@@ -46,6 +56,14 @@ impl From<sqlx::Error> for MigrateError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(error)
     }
+}
+
+/// What a schema says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct SchemaState {
+    version: i64,
+    /// Where its ledger is now, if it was moved.
+    moved_to: Option<String>,
 }
 
 /// A schema of the database, as this program knows it.
@@ -93,12 +111,15 @@ impl Schema {
     }
 
     async fn is_current(&self, connection: &mut PgConnection) -> Result<bool, MigrateError> {
-        match self.read_version(connection).await? {
-            Some(found) if found > self.newest_version() => {
+        match self.read_state(connection).await? {
+            Some(SchemaState { moved_to: Some(location), .. }) => {
+                Err(MigrateError::Mismatch(SchemaMismatch::Moved { schema: self.name.clone(), location }))
+            }
+            Some(SchemaState { version: found, .. }) if found > self.newest_version() => {
                 let (schema, known) = (self.name.clone(), self.newest_version());
                 Err(MigrateError::Mismatch(SchemaMismatch::Newer { schema, found, known }))
             }
-            found => Ok(found == Some(self.newest_version())),
+            found => Ok(found.is_some_and(|found| found.version == self.newest_version())),
         }
     }
 
@@ -111,9 +132,9 @@ impl Schema {
         if self.is_current(connection).await? {
             return Ok(());
         }
-        let found = self.read_version(connection).await?;
+        let found = self.read_state(connection).await?.map(|found| found.version);
         match found {
-            Some(found) => self.require_unused(connection, found).await?,
+            Some(found) => self.require_unconverted(connection, found).await?,
             None => self.create(connection).await?,
         }
         let missing = self.steps.iter().skip(usize::try_from(found.unwrap_or(0)).unwrap_or(0));
@@ -127,20 +148,25 @@ impl Schema {
     }
 
     /// Refuses to convert a schema with which others work.
-    async fn require_unused(&self, connection: &mut PgConnection, found: i64) -> Result<(), MigrateError> {
-        let processes: i64 = sqlx::query_scalar(
+    async fn require_unconverted(&self, connection: &mut PgConnection, found: i64) -> Result<(), MigrateError> {
+        let processes = self.count_processes(connection).await?;
+        if processes == 0 {
+            return Ok(());
+        }
+        let (schema, known) = (self.name.clone(), self.newest_version());
+        Err(MigrateError::Mismatch(SchemaMismatch::InUse { schema, found, known, processes }))
+    }
+
+    /// Counts the processes that work with the schema, besides this connection's.
+    pub(crate) async fn count_processes(&self, connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+        sqlx::query_scalar(
             "SELECT COUNT(DISTINCT application_name) FROM pg_stat_activity \
              WHERE datname = current_database() AND pid <> pg_backend_pid() \
              AND split_part(application_name, '/', 1) = 'satchel' AND split_part(application_name, '/', 3) = $1",
         )
         .bind(&self.name)
         .fetch_one(connection)
-        .await?;
-        if processes == 0 {
-            return Ok(());
-        }
-        let (schema, known) = (self.name.clone(), self.newest_version());
-        Err(MigrateError::Mismatch(SchemaMismatch::InUse { schema, found, known, processes }))
+        .await
     }
 
     /// Creates the schema where it is missing, and the table of its version.
@@ -153,12 +179,13 @@ impl Schema {
             let created = execute(connection, &format!("CREATE SCHEMA \"{}\"", self.name)).await;
             created.map_err(MigrateError::MayNotCreate)?;
         }
-        let table = "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)";
+        let table = "CREATE TABLE schema_version (version BIGINT NOT NULL, moved_to TEXT); \
+                     INSERT INTO schema_version VALUES (0)";
         Ok(execute(connection, table).await?)
     }
 
-    /// Reads the version; `None` where there are no tables yet.
-    async fn read_version(&self, connection: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+    /// Reads what the schema says of itself; `None` where there are no tables yet.
+    async fn read_state(&self, connection: &mut PgConnection) -> Result<Option<SchemaState>, sqlx::Error> {
         let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
             .bind(format!("\"{}\".schema_version", self.name))
             .fetch_one(&mut *connection)
@@ -166,13 +193,17 @@ impl Schema {
         if !exists {
             return Ok(None);
         }
-        sqlx::query_scalar("SELECT version FROM schema_version").fetch_optional(connection).await
+        let state = sqlx::query_as("SELECT version, moved_to FROM schema_version").fetch_optional(connection).await?;
+        Ok(state.map(|(version, moved_to)| SchemaState { version, moved_to }))
     }
 
     /// Returns how the schema differs from what this process has found or made of it.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<Option<SchemaMismatch>, sqlx::Error> {
-        let (found, schema, known) =
-            (self.read_version(connection).await?.unwrap_or(0), self.name.clone(), self.newest_version());
+        let (schema, known) = (self.name.clone(), self.newest_version());
+        let SchemaState { version: found, moved_to } = self.read_state(connection).await?.unwrap_or_default();
+        if let Some(location) = moved_to {
+            return Ok(Some(SchemaMismatch::Moved { schema, location }));
+        }
         Ok(match found {
             found if found > known => Some(SchemaMismatch::Newer { schema, found, known }),
             found if found < known => Some(SchemaMismatch::Older { schema, found, known }),

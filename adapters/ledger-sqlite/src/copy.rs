@@ -10,8 +10,8 @@ use rusqlite::{
 use satchel_domain::Sha256;
 
 use crate::{
-    database::Query,
     error::Result,
+    exclusive::list_blobs,
     inspect::connect_without_writing,
     open::{DATABASE, OpenError, at_database},
     schema::{newest_version, version},
@@ -49,7 +49,7 @@ pub fn copy_database(data_dir: &Path, target: &Path) -> Result<DatabaseCopy, Ope
     copy_pages(&source, target).map_err(|error| at_database(target, target.parent().unwrap_or(data_dir), error))?;
     let blobs = list_blobs(&source);
     let blobs = blobs.map_err(|error| OpenError::Other { path: path.clone(), source: Box::new(error) })?;
-    Ok(DatabaseCopy { version: found, blobs })
+    Ok(DatabaseCopy { version: found, blobs: blobs.into_iter().map(|blob| blob.sha256).collect() })
 }
 
 fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
@@ -68,19 +68,6 @@ fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
             _ => return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None)),
         }
     }
-}
-
-/// The blobs that files, prepared voices and messages that wait or are held back name.
-fn list_blobs(source: &Connection) -> Result<Vec<Sha256>> {
-    let rows: Vec<([u8; 32],)> = source.all(
-        "SELECT sha256 FROM attachments WHERE forgotten_at IS NULL \
-         UNION SELECT voice_sha256 FROM parts WHERE voice_sha256 IS NOT NULL \
-         UNION SELECT file.sha256 FROM inbox_files AS file JOIN inbox ON inbox.sequence = file.message \
-             WHERE file.sha256 IS NOT NULL AND file.state = 'waiting' AND (inbox.consumed_by IS NULL \
-                 OR EXISTS (SELECT 1 FROM held_turns WHERE held_turns.turn = inbox.turn))",
-        [],
-    )?;
-    Ok(rows.into_iter().map(|(digest,)| Sha256(digest)).collect())
 }
 
 #[cfg(test)]

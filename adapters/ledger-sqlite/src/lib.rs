@@ -10,6 +10,7 @@ mod copy;
 mod database;
 mod drafts;
 mod error;
+mod exclusive;
 mod forget;
 mod forget_conversation;
 mod gateways;
@@ -55,6 +56,7 @@ use tokio::sync::Semaphore;
 
 pub use crate::{
     copy::{DatabaseCopy, copy_database},
+    exclusive::ExclusiveSqlite,
     inspect::{Inspection, inspect},
     open::{DATABASE, OpenError},
     process::Settings,

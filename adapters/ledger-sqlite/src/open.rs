@@ -17,6 +17,7 @@ use crate::{
     SqliteLedger,
     database::{Database, connect},
     error::{is_busy, is_full},
+    exclusive,
     owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
@@ -64,6 +65,19 @@ pub enum OpenError {
         /// The version that this program knows.
         known: i64,
     },
+    /// It was moved to another database.
+    #[error(
+        "the ledger in `{path}` was moved to {location} by `satchel migrate`; start with the configuration that names it. \
+         To move it back here, move this file away first"
+    )]
+    Moved {
+        path: PathBuf,
+        /// Where it is now, without a password.
+        location: String,
+    },
+    /// It is wanted by one process alone.
+    #[error("{processes} processes have `{path}` open; stop them first")]
+    InUse { path: PathBuf, processes: usize },
     /// The place can be read and not written.
     #[error("`{path}` is read-only; make it writable or choose another storage.data_dir")]
     ReadOnly {
@@ -140,6 +154,10 @@ fn open(
     })?;
     // SQLite opens a file that it may not write for reading, and would tell with the first message only.
     connection.execute("DELETE FROM lanes WHERE FALSE", []).map_err(failed)?;
+    // Behind the first write: that waits for a process which is moving the ledger.
+    if let Some(location) = exclusive::find_new_location(&connection).map_err(failed)? {
+        return Err(OpenError::Moved { path, location });
+    }
     if let Some(bytes) = settings.max_bytes {
         let pages = i64::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i64::MAX);
         connection.pragma_update(None, "max_page_count", pages).map_err(failed)?;

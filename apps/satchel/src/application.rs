@@ -21,7 +21,7 @@ use crate::{
         ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{
-        self, audit::AuditFilter, not_built, resolve::ResolveServices, run::ServingProcess, send::SendRequest,
+        self, audit::AuditFilter, resolve::ResolveServices, run::ServingProcess, send::SendRequest,
         terminal::TerminalEnv,
     },
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
@@ -172,7 +172,15 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Man { directory } => {
             commands::manual::write_pages(&cwd.join(directory), &mut std::io::stdout().lock())
         }
-        CliCommand::Migrate(_) => not_built("migrate"),
+        CliCommand::Migrate(options) => {
+            let ExistingData { config, .. } = load_existing_data(&command)?;
+            commands::restored_copy::check_released(&config)?;
+            // What the command line changes is this configuration alone.
+            let file = cwd.join(&options.to);
+            let sources = ConfigSources { file: Some(&file), set: &[], environment, cwd };
+            let target = config::load(&sources)?.into_config()?;
+            run_in_runtime(commands::migrate::run(options, &config, &target, &mut std::io::stdout()))
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 
 mod backup;
 mod conversation;
+mod migrate;
 mod run;
 mod scripting;
 
-use std::{ffi::OsString, path::PathBuf, str::FromStr};
+use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use satchel_domain::{AttachmentId, ChannelName, ConversationId, PairingCode, PartId};
@@ -17,6 +18,7 @@ pub use self::backup::{
 };
 use self::conversation::{parse_console_conversation, parse_conversation};
 pub use self::{
+    migrate::MigrateOptions,
     run::{Role, RunOptions},
     scripting::{CompletionShell, SendOptions},
 };
@@ -147,17 +149,15 @@ pub enum CliCommand {
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
-    /// Bring the database up to date; not built yet: every start does it
-    #[command(hide = true)]
-    Migrate(NotBuilt),
-}
-
-/// A command that is not built yet. It accepts any arguments, except `--help` first, so that the error says so.
-#[derive(Debug, Args)]
-pub struct NotBuilt {
-    /// Ignored.
-    #[arg(allow_hyphen_values = true, hide = true)]
-    pub rest: Vec<OsString>,
+    /// Move the ledger and the files to PostgreSQL and S3, or back to this machine, while Satchel is stopped
+    #[command(
+        after_help = "FILE is the configuration to start with afterwards; this one is found as by `satchel run`. Files are \
+                      copied first, then the ledger in one step, and all is read back and compared by its hash. Cut off \
+                      at any time, the same command goes on: files that are there are not copied again. Then nothing \
+                      starts on the old ledger any more; it and the old files stay as they are.\n\nExamples:\n  satchel \
+                      migrate --to cluster.yaml\n  satchel migrate --config cluster.yaml --to home.yaml"
+    )]
+    Migrate(MigrateOptions),
 }
 
 /// The subcommands of `task`.

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod existing_data;
 pub mod init;
 pub mod manual;
+pub mod migrate;
 pub mod outbox;
 pub mod pair;
 pub mod plan;
@@ -47,14 +48,6 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
 /// Prints a line to standard error. Does not panic if that is closed, as `eprintln!` would.
 pub fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Fails for a command that isn't built yet.
-///
-/// # Errors
-/// Always.
-pub(crate) fn not_built(command: &str) -> anyhow::Result<()> {
-    Err(UsageError(format!("`satchel {command}` is not built yet")).into())
 }
 
 fn exit_status(error: &anyhow::Error) -> u8 {
@@ -135,8 +128,6 @@ mod tests {
         assert_eq!(exit_status(&UsageError("x".to_owned()).into()), 2);
         assert_eq!(exit_status(&ConfigProblems(Vec::new()).into()), 2);
         assert_eq!(exit_status(&anyhow::anyhow!("x")), 1);
-        let later = not_built("migrate").unwrap_err();
-        assert_eq!((exit_status(&later), error_chain(&later)), (2, "`satchel migrate` is not built yet".to_owned()));
     }
 
     #[test]

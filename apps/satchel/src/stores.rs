@@ -1,7 +1,7 @@
 //! Opens the ledger, the blobs and the workspaces of a configuration. The only place that knows their adapters.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,17 +12,19 @@ use satchel_blobs_s3::S3Blobs;
 use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
+use satchel_ledger::transfer::ExclusiveLedger;
 use satchel_ledger_postgres::{PostgresLedger, Settings as PostgresSettings};
 use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
+use secrecy::{ExposeSecret, SecretString};
 use uuid::Uuid;
 
 use crate::{
     config::{
         Config,
-        leaf::list::OnOff,
+        leaf::{list::OnOff, secret::mask_url},
         storage::{BlobBackend, DatabaseBackend},
     },
     metered_workspace::MeteredWorkspace,
@@ -115,6 +117,69 @@ async fn connect_ledger(
     Ok(Arc::new(SqliteLedger::open(directory, settings, clock, ids).await?).into())
 }
 
+/// Where the ledger or the files of a configuration are, as it may be shown to people.
+#[derive(Debug, Clone)]
+pub(crate) enum StorageLocation {
+    Directory(PathBuf),
+    Server(SecretString),
+}
+
+impl PartialEq for StorageLocation {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Directory(left), Self::Directory(right)) => {
+                let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                absolute(left) == absolute(right)
+            }
+            (Self::Server(left), Self::Server(right)) => left.expose_secret() == right.expose_secret(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for StorageLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => path.display().fmt(f),
+            Self::Server(url) => f.write_str(&mask_url(url.expose_secret())),
+        }
+    }
+}
+
+/// Where the ledger of a configuration is.
+pub(crate) fn ledger_location(config: &Config) -> StorageLocation {
+    match &config.storage.database_url {
+        None => StorageLocation::Directory(config.storage.data_dir().to_owned()),
+        Some(DatabaseBackend::Sqlite { directory }) => StorageLocation::Directory(directory.clone()),
+        Some(DatabaseBackend::Postgres(url)) => StorageLocation::Server(url.clone()),
+    }
+}
+
+/// Where the bytes of the files of a configuration are.
+pub(crate) fn blobs_location(config: &Config) -> StorageLocation {
+    match &config.storage.blobs_url {
+        None => StorageLocation::Directory(config.storage.data_dir().join(BLOBS_DIR)),
+        Some(BlobBackend::Directory(directory)) => StorageLocation::Directory(directory.clone()),
+        Some(BlobBackend::S3(url)) => StorageLocation::Server(url.clone()),
+    }
+}
+
+/// Opens the ledger of a configuration for this process alone, to move it.
+///
+/// # Errors
+/// When it can't be used, or another process uses it.
+pub(crate) async fn open_exclusive(config: &Config) -> anyhow::Result<Box<dyn ExclusiveLedger>> {
+    match ledger_location(config) {
+        StorageLocation::Directory(directory) => {
+            let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+            Ok(Box::new(SqliteLedger::open_exclusive(&directory, clock, ids).await?))
+        }
+        StorageLocation::Server(url) => {
+            Ok(Box::new(PostgresLedger::open_exclusive(&PostgresSettings::new(url)).await?))
+        }
+    }
+}
+
 /// Opens the ledger of a data directory alone, to look after it while nothing runs in it.
 ///
 /// # Errors
@@ -178,15 +243,17 @@ pub fn sqlite_dir(config: &Config) -> Option<&Path> {
 /// The directory of the bytes of files; `None` if they are in a bucket.
 #[must_use]
 pub fn blobs_dir(config: &Config) -> Option<PathBuf> {
-    match &config.storage.blobs_url {
-        None => Some(config.storage.data_dir().join(BLOBS_DIR)),
-        Some(BlobBackend::Directory(directory)) => Some(directory.clone()),
-        Some(BlobBackend::S3(_)) => None,
+    match blobs_location(config) {
+        StorageLocation::Directory(directory) => Some(directory),
+        StorageLocation::Server(_) => None,
     }
 }
 
 /// Opens what holds the bytes of files.
-async fn open_blobs(config: &Config) -> anyhow::Result<Arc<dyn Blobs>> {
+///
+/// # Errors
+/// When it can't be used.
+pub(crate) async fn open_blobs(config: &Config) -> anyhow::Result<Arc<dyn Blobs>> {
     match blobs_dir(config) {
         Some(directory) => {
             let blobs = open_blobs_directory(directory).await?;

@@ -15,6 +15,7 @@ mod receive;
 pub mod rows;
 mod settle;
 pub mod stored;
+pub mod transfer;
 
 pub use self::{
     claim::{Claim, LaneState, claim, is_free, is_held_by},

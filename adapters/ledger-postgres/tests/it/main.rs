@@ -9,6 +9,7 @@ mod proxy;
 mod sharing;
 mod store;
 mod texts;
+mod transfer;
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ fn valid_command_lines_parse() {
         "completions zsh",
         "man share/man/man1",
         "send web:family --attach a.pdf",
-        "migrate --to 3 -x",
+        "migrate --to cluster.yaml --skip-lost --config here.yaml",
         "chat --once --attach -",
         "attachments resolve a.yaml",
         "attachments resolve a.yaml --task t --input a=b --input c=d=e --no-fetch --json",

@@ -24,6 +24,7 @@ mod full_disk;
 mod gateways;
 mod guide;
 mod kill_matrix;
+mod migrate;
 mod model_requests;
 mod model_wires;
 mod notifications;

@@ -5,6 +5,7 @@
 //! that time, memory and commits are Satchel's own.
 
 mod backup;
+mod cluster;
 mod conversations;
 mod declarations;
 mod discord;
@@ -55,7 +56,7 @@ struct RowGroup {
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [RowGroup; 16] = [
+const GROUPS: [RowGroup; 17] = [
     RowGroup { name: "text turn", measure: turns::measure },
     RowGroup { name: "throughput", measure: throughput::measure },
     RowGroup { name: "plan", measure: plans::measure },
@@ -70,6 +71,7 @@ const GROUPS: [RowGroup; 16] = [
     RowGroup { name: "conversations", measure: conversations::measure },
     RowGroup { name: "telegram", measure: telegram::measure },
     RowGroup { name: "discord", measure: discord::measure },
+    RowGroup { name: "cluster", measure: cluster::measure },
     RowGroup { name: "scripts", measure: scripts::measure },
     RowGroup { name: "schedules", measure: schedules::measure },
 ];

@@ -1,0 +1,62 @@
+//! Moves the ledger: all rows in one transaction of the new database, compared by hash before it is committed.
+
+use anyhow::Context;
+use satchel_ledger::transfer::{ExclusiveLedger, copy_rows, digest};
+
+use super::progress::Progress;
+use crate::{
+    config::Config,
+    stores::{self, StorageLocation},
+};
+
+/// The new ledger, and whether a run that was cut off has filled it.
+pub(super) struct TargetLedger {
+    ledger: Box<dyn ExclusiveLedger>,
+    is_complete: bool,
+}
+
+/// Opens the ledger that is to be filled.
+///
+/// # Errors
+/// When it can't be used, or holds another ledger than the source.
+pub(super) async fn open_target(target: &Config, source: &mut dyn ExclusiveLedger) -> anyhow::Result<TargetLedger> {
+    let mut ledger = stores::open_exclusive(target).await.context("the new ledger can't be used")?;
+    let found = digest(&mut *ledger, &|_| ()).await?;
+    let is_complete = found.rows() > 0;
+    if is_complete && digest(source, &|_| ()).await? != found {
+        let location = stores::ledger_location(target);
+        anyhow::bail!(
+            "{location} holds another ledger already; choose an empty database, or another schema or directory"
+        );
+    }
+    Ok(TargetLedger { ledger, is_complete })
+}
+
+/// Copies the ledger, and marks the source as moved; returns how many rows it has.
+///
+/// # Errors
+/// When one of them fails. Then nothing has changed, or the target is complete and the next run marks the source.
+pub(super) async fn copy(
+    mut source: Box<dyn ExclusiveLedger>,
+    target: TargetLedger,
+    location: &StorageLocation,
+) -> anyhow::Result<u64> {
+    let TargetLedger { ledger: mut target, is_complete } = target;
+    let progress = Progress::start("rows", 0, 0);
+    let rows = match is_complete {
+        true => digest(&mut *target, &|rows| progress.add(rows as u64, 0)).await?.rows(),
+        false => {
+            let copied = copy_rows(&mut *source, &mut *target, &|rows| progress.add(rows as u64, 0)).await;
+            let rows = copied.context("copying the ledger failed; nothing was moved")?.rows();
+            target.publish().await.context("storing the new ledger failed; run the same command again")?;
+            rows
+        }
+    };
+    progress.finish().await;
+    let retired = source.retire(&location.to_string()).await;
+    retired.context("the new ledger is complete, but the old one could not be marked; run the same command again")?;
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Several machines on one: what a turn costs on PostgreSQL beside SQLite, and how much more three agents do than one.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use satchel_fake_kit::RequestPhase;
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
+use satchel_servers::{nats::NatsServer, postgres::TestDatabase};
+use tempfile::TempDir;
+
+use crate::{
+    BenchRunner,
+    process::ChildProcess,
+    statistics::{percentile, to_f64, to_ms},
+    table::ResultRow,
+};
+
+/// Turns whose time is taken, and those before them that are not counted.
+const TURNS: usize = 200;
+const WARM_UP_TURNS: usize = 20;
+
+/// People for each agent, what the model takes for each of their turns, and how many turns each has.
+const PEOPLE_PER_AGENT: usize = 20;
+const MODEL_DELAY: Duration = Duration::from_secs(1);
+const TURNS_PER_PERSON: usize = 8;
+
+/// How long a reply may take.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
+    bench.runtime.block_on(async {
+        let sqlite = measure_turns(bench, "{}").await?;
+        let database = TestDatabase::create().await.map_err(|lacking| anyhow!(lacking))?;
+        let postgres = measure_turns(bench, &format!("{{ database_url: '{}' }}", database.url())).await?;
+        let one = measure_agents(bench, 1).await?;
+        let three = measure_agents(bench, 3).await?;
+        let per_agent = format!("{PEOPLE_PER_AGENT} people for each agent, each turn {} s", MODEL_DELAY.as_secs());
+        let ideal = to_f64(PEOPLE_PER_AGENT as u64) / MODEL_DELAY.as_secs_f64();
+        Ok(vec![
+            ResultRow::new("cluster: text turn on SQLite p50", sqlite, "ms"),
+            ResultRow::new("cluster: text turn on PostgreSQL p50", postgres, "ms")
+                .with_limit(sqlite)
+                .with_note("beside SQLite, with all processes on one machine"),
+            ResultRow::new("cluster: one agent", one, "turns/s").with_limit(ideal).with_note(per_agent),
+            ResultRow::new("cluster: three agents", three, "turns/s").with_limit(3.0 * one).with_min_ratio(0.8),
+        ])
+    })
+}
+
+/// People on a platform with a model, and processes of Satchel.
+struct BenchCluster {
+    telegram: FakeTelegram,
+    model: FakeModelServer,
+    directory: TempDir,
+    processes: Vec<ChildProcess>,
+}
+
+impl BenchCluster {
+    async fn open(bench: &BenchRunner, people: usize, settings: &str) -> Result<Self> {
+        let rules = TelegramRules { keeps_connections: true, ..TelegramRules::default() };
+        let telegram = FakeTelegram::start(rules).await.context("no server could be started")?;
+        let model = FakeModelServer::start().await.context("no server could be started")?;
+        let directory = bench.directory()?;
+        let people: Vec<String> = (1..).take(people).map(|person| format!("'{person}'")).collect();
+        for person in 1..=people.len() as i64 {
+            telegram.private_chat(telegram.person(person, "Somebody"));
+        }
+        let wire = ModelWire::OpenAiChat;
+        let config = format!(
+            "telegram: {{ token: '{}', api_url: '{}', owners: [{}] }}\ndelivery: {{ pace: off }}\nweb: {{ listen: off }}\n\
+             model: fake\nmodels: {{ fake: {{ provider: openai, base_url: '{}', api_key: '{}', model: '{}' }} }}\n{settings}",
+            telegram.token(),
+            telegram.api_url(),
+            people.join(", "),
+            model.base_url(wire),
+            FakeModelServer::KEY,
+            wire.model(),
+        );
+        std::fs::write(directory.path().join("satchel.yaml"), config)?;
+        Ok(Self { telegram, model, directory, processes: Vec::new() })
+    }
+
+    fn start(&mut self, bench: &BenchRunner, role: &str) -> Result<()> {
+        let mut satchel = Command::new(&bench.satchel);
+        satchel.args(["run", "--role", role]).current_dir(self.directory.path()).env_clear();
+        self.processes.push(ChildProcess::start(satchel.env("HOME", self.directory.path()))?);
+        Ok(())
+    }
+
+    /// Lets a person say something, and waits until so many messages came in all.
+    async fn say_and_wait(&self, person: i64) -> Result<Duration> {
+        let next = self.telegram.requests("sendMessage") + 1;
+        let reply = self.telegram.on_nth("sendMessage", next, RequestPhase::Performed);
+        let sent_at = Instant::now();
+        self.telegram.person_says(person, person, "again");
+        match tokio::time::timeout(REPLY_TIMEOUT, reply).await {
+            Ok(Ok(())) => Ok(sent_at.elapsed()),
+            _ => bail!("no reply came; the chats show\n{}", self.telegram.transcript()),
+        }
+    }
+
+    /// How many messages each person has got.
+    fn accepted(&self, people: usize) -> Vec<u64> {
+        let chats = self.telegram.pace().chats;
+        (1..).take(people).map(|person| chats.get(&person).map_or(0, |chat| chat.accepted)).collect()
+    }
+}
+
+/// The time of a turn of one process that does everything, in milliseconds.
+async fn measure_turns(bench: &BenchRunner, storage: &str) -> Result<f64> {
+    let mut cluster = BenchCluster::open(bench, 1, &format!("storage: {storage}\n")).await?;
+    cluster.model.reply(ModelReply::text("A short reply.").every_time());
+    cluster.start(bench, "all")?;
+    let mut times = Vec::new();
+    for turn in 0..WARM_UP_TURNS + TURNS {
+        let took = cluster.say_and_wait(1).await?;
+        // Until its last part is settled.
+        tokio::time::sleep(crate::overhead::SETTLE_DELAY).await;
+        if turn >= WARM_UP_TURNS {
+            times.push(took);
+        }
+    }
+    Ok(to_ms(percentile(&times, 50)))
+}
+
+/// Turns a second of so many agents behind one gateway, where each person says the next thing once they are answered.
+async fn measure_agents(bench: &BenchRunner, agents: usize) -> Result<f64> {
+    let lacking = |lacking: String| anyhow!(lacking);
+    let database = TestDatabase::create().await.map_err(lacking)?;
+    let nats = NatsServer::start().await.map_err(lacking)?;
+    let people = agents * PEOPLE_PER_AGENT;
+    let settings = format!("storage: {{ database_url: '{}' }}\nbus: {{ url: '{}' }}\n", database.url(), nats.url());
+    let mut cluster = BenchCluster::open(bench, people, &settings).await?;
+    let pieces = [ReplyPiece::Wait(MODEL_DELAY), ReplyPiece::Text("A short reply.".to_owned())];
+    cluster.model.reply(ModelReply::pieces(pieces).every_time());
+    cluster.start(bench, "gateway")?;
+    for _ in 0..agents {
+        cluster.start(bench, "agent")?;
+    }
+    cluster.say_and_wait(1).await?;
+
+    let turns = people * TURNS_PER_PERSON;
+    let mut answered: Vec<u64> = cluster.accepted(people);
+    let started_at = Instant::now();
+    (1..).take(people).for_each(|person| drop(cluster.telegram.person_says(person, person, "again")));
+    let first = cluster.telegram.requests("sendMessage");
+    for nth in 1..=turns as u64 {
+        let reply = cluster.telegram.on_nth("sendMessage", first + nth, RequestPhase::Performed);
+        tokio::time::timeout(REPLY_TIMEOUT, reply).await.context("somebody is not answered")??;
+        let accepted = cluster.accepted(people);
+        for (person, (before, now)) in answered.iter_mut().zip(accepted).enumerate() {
+            if now > *before {
+                *before = now;
+                let person = i64::try_from(person)? + 1;
+                cluster.telegram.person_says(person, person, "again");
+            }
+        }
+    }
+    Ok(to_f64(turns as u64) / started_at.elapsed().as_secs_f64())
+}
