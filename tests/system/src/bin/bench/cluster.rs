@@ -146,7 +146,9 @@ async fn measure_agents(bench: &BenchRunner, agents: usize) -> Result<f64> {
     let turns = people * TURNS_PER_PERSON;
     let mut answered: Vec<u64> = cluster.accepted(people);
     let started_at = Instant::now();
-    (1..).take(people).for_each(|person| drop(cluster.telegram.person_says(person, person, "again")));
+    for person in (1..).take(people) {
+        cluster.telegram.person_says(person, person, "again");
+    }
     let first = cluster.telegram.requests("sendMessage");
     for nth in 1..=turns as u64 {
         let reply = cluster.telegram.on_nth("sendMessage", first + nth, RequestPhase::Performed);
