@@ -155,6 +155,7 @@ CREATE TABLE parts (
     reported         BOOLEAN NOT NULL DEFAULT FALSE,  -- TRUE once the model knows that it failed
     attempts         BIGINT NOT NULL,
     first_attempt_at BIGINT,
+    first_attempt_after BIGINT,                       -- the newest message of the inbox at that moment
     streamed         BOOLEAN NOT NULL DEFAULT FALSE,  -- TRUE where the message may show a part of it only
     searched         BOOLEAN NOT NULL DEFAULT FALSE,  -- TRUE once an attempt was found not to have arrived
     labelled         BOOLEAN NOT NULL,

@@ -2,7 +2,10 @@
 
 use std::{
     fmt::{self, Display},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use satchel_domain::Timestamp;
@@ -38,6 +41,8 @@ pub(crate) struct Database {
     transaction: Mutex<OpenTransaction>,
     /// Whether it may write, so that the lane that it reads is locked until its end.
     pub(crate) is_writing: bool,
+    /// How far this process's clock is ahead of the database's, once a lane was locked.
+    clock_lead: AtomicI64,
     pub(crate) process: Arc<Process>,
 }
 
@@ -49,7 +54,7 @@ impl fmt::Debug for Database {
 
 impl Database {
     pub(crate) fn new(transaction: OpenTransaction, is_writing: bool, process: Arc<Process>) -> Self {
-        Self { transaction: Mutex::new(transaction), is_writing, process }
+        Self { transaction: Mutex::new(transaction), is_writing, clock_lead: AtomicI64::new(0), process }
     }
 
     pub(crate) fn into_transaction(self) -> OpenTransaction {
@@ -71,6 +76,17 @@ impl Database {
     /// Keeps the number of the transaction.
     pub(crate) async fn record_number(&self, number: String) {
         self.transaction.lock().await.number = Some(number);
+    }
+
+    /// Keeps how the clocks differ: what this one showed before the database was asked for its own. Where that took long,
+    /// others wait longer and not less.
+    pub(crate) fn record_clock_lead(&self, asked_at: Timestamp, database_now: Timestamp) {
+        self.clock_lead.store(asked_at.0.saturating_sub(database_now.0), Ordering::Relaxed);
+    }
+
+    /// How far this process's clock is ahead of the database's, in milliseconds.
+    pub(crate) fn clock_lead(&self) -> i64 {
+        self.clock_lead.load(Ordering::Relaxed)
     }
 
     /// Lets one verb at a time look at what no lane's lock covers and change it, such as what a person has in all

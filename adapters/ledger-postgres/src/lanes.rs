@@ -61,6 +61,7 @@ pub(crate) async fn find(db: &Database, conversation: &ConversationId) -> Result
     if !db.is_writing {
         return db.find(select_lane!(" FROM lanes WHERE conversation = $1"), params![conversation.to_string()]).await;
     }
+    let asked_at = db.now();
     let locked: Option<LockedLane> = db
         .find(
             select_lane!(", pg_current_xact_id()::TEXT AS transaction FROM lanes WHERE conversation = $1 FOR UPDATE"),
@@ -68,7 +69,7 @@ pub(crate) async fn find(db: &Database, conversation: &ConversationId) -> Result
         )
         .await?;
     match locked {
-        Some(locked) => Ok(Some(locked.record_transaction(db).await)),
+        Some(locked) => Ok(Some(locked.record_transaction(db, asked_at).await)),
         None => Ok(None),
     }
 }
@@ -86,9 +87,11 @@ impl FromRow<'_, PgRow> for LockedLane {
 }
 
 impl LockedLane {
-    /// Keeps the transaction's number, by which its outcome is found where its commit gets no answer.
-    async fn record_transaction(self, db: &Database) -> Lane {
+    /// Keeps the transaction's number, by which its outcome is found where its commit gets no answer, and how the clocks
+    /// differ. `asked_at` is the time when the lane was asked for.
+    async fn record_transaction(self, db: &Database, asked_at: Timestamp) -> Lane {
         db.record_number(self.transaction).await;
+        db.record_clock_lead(asked_at, self.lane.now);
         self.lane
     }
 }
@@ -158,7 +161,7 @@ pub(crate) async fn claim_first(db: &Database, channels: &[ChannelName]) -> Resu
         // Before the database's clock is read: a process trusts its lease from here on, and so never for too long.
         let claimed_at = db.now();
         let Some(candidate) = find_candidate(db, names.clone(), only.clone()).await? else { return Ok(None) };
-        let lane = candidate.locked.record_transaction(db).await;
+        let lane = candidate.locked.record_transaction(db, claimed_at).await;
         // The work was found before the lane was locked: others may have done it since.
         if is_free(db, &lane) && has_work(db, &lane).await? {
             let conversation = rows::conversation(&candidate.conversation)?;

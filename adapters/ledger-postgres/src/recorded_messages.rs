@@ -22,18 +22,19 @@ const MAX_MESSAGES: i64 = 2_000;
 /// parts are sent by default.
 const DOUBT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-/// Reads what is known of messages, where `part` of a conversation was first started at `since`.
+/// Reads what is known of messages around a part.
 pub(crate) async fn list_recorded_messages(
     db: &Database,
     conversation: &ConversationId,
     part: PartId,
-    since: Timestamp,
 ) -> Result<RecordedMessages> {
     let chat = ChatBounds::new(conversation);
-    let mut known = RecordedMessages { other_doubt: other_doubt(db, &chat, part, since).await?, ..Default::default() };
-    for (conversation, message, received_at) in received(db, &chat).await? {
+    let start = FirstStart::read(db, part).await?;
+    let other_doubt = other_doubt(db, &chat, part, start.at).await?;
+    let mut known = RecordedMessages { other_doubt, ..RecordedMessages::default() };
+    for (conversation, message, sequence) in received(db, &chat).await? {
         let message = recorded_message(&conversation, message)?;
-        if received_at < since.0 {
+        if sequence <= start.newest_message {
             known.before.push(message);
         } else {
             known.other.push(message);
@@ -53,10 +54,30 @@ pub(crate) async fn list_recorded_messages(
     Ok(known)
 }
 
+/// When a part was first started; when it was created, where it never was.
+struct FirstStart {
+    at: Timestamp,
+    /// The newest of the inbox at that moment. The times of messages are those of other machines' clocks.
+    newest_message: i64,
+}
+
+impl FirstStart {
+    async fn read(db: &Database, part: PartId) -> Result<Self> {
+        let found: Option<(i64, i64)> = db
+            .find(
+                "SELECT COALESCE(first_attempt_at, created_at), COALESCE(first_attempt_after, 0) FROM parts                  WHERE id = $1",
+                params![part.0],
+            )
+            .await?;
+        let (at, newest_message) = found.unwrap_or_default();
+        Ok(Self { at: Timestamp(at), newest_message })
+    }
+}
+
 /// What people wrote of late on the whole channel. The message of a pressed button is one of ours.
 async fn received(db: &Database, chat: &ChatBounds) -> Result<Vec<(String, String, i64)>> {
     db.all(
-        "SELECT conversation, message::json ->> 'message' AS message, received_at \
+        "SELECT conversation, message::json ->> 'message' AS message, sequence \
          FROM (SELECT * FROM inbox ORDER BY sequence DESC LIMIT $3) AS inbox JOIN lanes ON lanes.id = inbox.lane \
          WHERE conversation > $1 AND conversation < $2 AND inbox.message::json ->> 'message' IS NOT NULL \
          AND inbox.message::json ->> 'pressed' IS NULL \
@@ -83,7 +104,7 @@ async fn sent(db: &Database, chat: &ChatBounds) -> Result<Vec<SentRow>> {
 }
 
 /// Whether another message to the chat, or to one of its topics, may have arrived of which nobody knows the id.
-async fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, since: Timestamp) -> Result<bool> {
+async fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, started_at: Timestamp) -> Result<bool> {
     let ttl = i64::try_from(DOUBT_TTL.as_millis()).unwrap_or(i64::MAX);
     db.value(
         "SELECT EXISTS (SELECT 1 FROM (SELECT * FROM parts ORDER BY id DESC LIMIT $6) AS parts \
@@ -97,7 +118,7 @@ async fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, since: Time
             chat.topics.0,
             chat.topics.1,
             part.0,
-            since.0.saturating_sub(ttl),
+            started_at.0.saturating_sub(ttl),
             MAX_ROWS,
         ],
     ).await

@@ -101,7 +101,7 @@ async fn with_details(db: &Database, turns: Vec<TurnRow>) -> Result<Vec<TurnReco
     let records = Records::read(db, answered.chain(sent).chain(received).collect()).await?;
     let mut parts_of: HashMap<Uuid, Vec<Part>> = HashMap::new();
     for row in parts {
-        parts_of.entry(row.turn).or_default().push(row.into_part(&records)?);
+        parts_of.entry(row.turn).or_default().push(row.into_part(&records, db.now())?);
     }
     let mut messages_of: HashMap<Uuid, Vec<MessageRow>> = HashMap::new();
     for row in messages {

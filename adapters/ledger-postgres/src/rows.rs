@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, ops::Deref};
 
-use satchel_domain::{AttachmentId, ChannelName, ConversationId, Part};
+use satchel_domain::{AttachmentId, ChannelName, ConversationId, Part, PartState, Timestamp};
 use satchel_ledger::rows as ledger_rows;
 pub(crate) use satchel_ledger::rows::{AttachmentFields, signed};
 use satchel_ports::ledger::QueuedMessage;
@@ -20,7 +20,7 @@ macro_rules! select_part {
         concat!(
             "SELECT parts.id, lanes.conversation, turn, turn_sequence, position, content, state, state_detail, settled, ",
             "draft, attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, call, ",
-            "unanswered, closing, created_at ",
+            "unanswered, closing, created_at, ledger_now() AS database_now ",
             "FROM parts JOIN lanes ON lanes.id = parts.lane ",
             $($rest),+
         )
@@ -29,19 +29,23 @@ macro_rules! select_part {
 pub(crate) use select_part;
 
 #[derive(Debug)]
-pub(crate) struct PartRow(ledger_rows::PartFields);
+pub(crate) struct PartRow {
+    fields: ledger_rows::PartFields,
+    /// The database's time when it was read, by which it waits.
+    database_now: i64,
+}
 
 impl Deref for PartRow {
     type Target = ledger_rows::PartFields;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.fields
     }
 }
 
 impl FromRow<'_, PgRow> for PartRow {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self(ledger_rows::PartFields {
+        let fields = ledger_rows::PartFields {
             id: row.try_get("id")?,
             conversation: row.try_get("conversation")?,
             turn: row.try_get("turn")?,
@@ -63,26 +67,40 @@ impl FromRow<'_, PgRow> for PartRow {
             unanswered: row.try_get("unanswered")?,
             closing: row.try_get("closing")?,
             created_at: row.try_get("created_at")?,
-        }))
+        };
+        Ok(Self { fields, database_now: row.try_get("database_now")? })
     }
 }
 
 impl PartRow {
     /// The ids of its files.
     pub(crate) fn files(&self) -> impl Iterator<Item = AttachmentId> {
-        self.0.files()
+        self.fields.files()
     }
 
-    /// The part, with the records of its files.
-    pub(crate) fn into_part(self, records: &Records) -> Result<Part> {
-        Ok(self.0.into_part(&records.0)?)
+    /// The part, with the records of its files, by the clock of this process, which shows `now`.
+    pub(crate) fn into_part(self, records: &Records, now: Timestamp) -> Result<Part> {
+        let clock_lead = now.0.saturating_sub(self.database_now);
+        let part = self.fields.into_part(&records.0)?;
+        Ok(Part { state: shift_wait(part.state, clock_lead), ..part })
+    }
+}
+
+/// Moves the time until which a part waits from one clock to another. It is stored by the database's: the process that
+/// goes on with the part may have one that is an hour off.
+pub(crate) fn shift_wait(state: PartState, by: i64) -> PartState {
+    let shifted = |until: Timestamp| Timestamp(until.0.saturating_add(by));
+    match state {
+        PartState::Waiting { until, reason } => PartState::Waiting { until: shifted(until), reason },
+        PartState::InDoubt { until, reason } => PartState::InDoubt { until: shifted(until), reason },
+        other => other,
     }
 }
 
 /// The parts of some rows, with the records of their files.
 pub(crate) async fn parts(db: &Database, rows: Vec<PartRow>) -> Result<Vec<Part>> {
     let records = Records::read(db, rows.iter().flat_map(PartRow::files).collect()).await?;
-    rows.into_iter().map(|row| row.into_part(&records)).collect()
+    rows.into_iter().map(|row| row.into_part(&records, db.now())).collect()
 }
 
 /// The part of a row, if there is one.

@@ -96,14 +96,14 @@ async fn read_details(db: &Database, lane: &Lane, oldest: OldestTurn) -> Result<
     let received = messages.iter().filter_map(MessageRow::file);
     let records = Records::read(db, named.chain(sent).chain(received).collect()).await?;
     let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
-    let unreported = unreported.into_iter().map(|row| row.into_part(&records)).collect::<Result<Vec<_>>>()?;
+    let unreported = unreported.into_iter().map(|row| row.into_part(&records, db.now())).collect::<Result<Vec<_>>>()?;
     let turn = QueuedTurn {
         id: TurnId(id),
         messages: rows::messages(messages, &records)?,
         ready_at: lane.to_process_time(ready_at, db.now()),
         has_followers: has_followers(db, lane.id, id).await?,
         journal: journal.collect::<Result<_>>()?,
-        draft: draft.map(|row| row.into_part(&records)).transpose()?,
+        draft: draft.map(|row| row.into_part(&records, db.now())).transpose()?,
         crashes: rows::number(crashes, "number of crashes")?,
         unreported_failures: unreported.into_iter().filter_map(undelivered).collect(),
         settings: conversation_settings::read(db, lane.id).await?,

@@ -1,57 +1,88 @@
 //! Gateways: which process receives the messages of a channel.
 //!
-//! All processes on the database share this machine, so a lease lasts as long as its holder's process, and renewing it
-//! writes nothing.
+//! All processes on the database share this machine, so a gateway is a file with an OS lock: it falls with its process,
+//! however that ends, and a process on a full disk can claim it.
 
-use rusqlite::{OptionalExtension, params};
-use satchel_domain::ChannelName;
-use satchel_ports::ledger::{GatewayLease, HolderId};
-use uuid::Uuid;
-
-use crate::{
-    database::{Database, Query},
-    error::Result,
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
 };
 
-/// Returns whether a gateway seems free. Only a hint, so that a process that waits writes nothing; [`claim`] looks again.
-pub(crate) fn is_free(db: &Database, channel: &ChannelName) -> Result<bool> {
-    Ok(find(db, channel)?.is_none_or(|(holder, _)| is_claimable(db, holder)))
+use satchel_domain::ChannelName;
+use satchel_ports::ledger::{GatewayLease, HolderId};
+
+use crate::owners::OWNER_ONLY;
+
+/// The gateways of a data directory, and the locks of those that this process holds.
+#[derive(Debug)]
+pub(crate) struct GatewayLocks {
+    holder: HolderId,
+    directory: PathBuf,
+    locks: Mutex<HashMap<ChannelName, GatewayLock>>,
 }
 
-pub(crate) fn claim(db: &Database, channel: &ChannelName) -> Result<Option<GatewayLease>> {
-    let last_token = match find(db, channel)? {
-        Some((holder, _)) if !is_claimable(db, holder) => return Ok(None),
-        found => found.map_or(0, |(_, token)| token),
-    };
-    let (holder, token) = (db.process.holder, last_token + 1);
-    db.run(
-        "INSERT INTO gateways (channel, holder, token) VALUES (?1, ?2, ?3) \
-         ON CONFLICT (channel) DO UPDATE SET holder = excluded.holder, token = excluded.token",
-        params![channel.as_str(), holder.0, token],
-    )?;
-    Ok(Some(GatewayLease { channel: channel.clone(), holder, token: token.cast_unsigned() }))
+#[derive(Debug)]
+struct GatewayLock {
+    file: File,
+    token: u64,
 }
 
-pub(crate) fn is_held(db: &Database, lease: &GatewayLease) -> Result<bool> {
-    Ok(find(db, &lease.channel)? == Some((Some(lease.holder), lease.token.cast_signed())))
+impl GatewayLocks {
+    /// Knows the gateways of a holder; the directory is that of the owners' locks.
+    pub(crate) fn new(holder: HolderId, directory: PathBuf) -> Self {
+        Self { holder, directory, locks: Mutex::default() }
+    }
+
+    /// Claims a gateway, also one that this process holds.
+    pub(crate) fn claim(&self, channel: &ChannelName) -> io::Result<Option<GatewayLease>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = match locks.get_mut(channel) {
+            Some(gateway) => {
+                gateway.token = raise_token(&gateway.file)?;
+                gateway.token
+            }
+            None => {
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(false).mode(OWNER_ONLY);
+                let file = options.open(self.directory.join(format!("{channel}.gateway")))?;
+                match file.try_lock() {
+                    Ok(()) => {}
+                    Err(TryLockError::WouldBlock) => return Ok(None),
+                    Err(TryLockError::Error(error)) => return Err(error),
+                }
+                let token = raise_token(&file)?;
+                locks.insert(channel.clone(), GatewayLock { file, token });
+                token
+            }
+        };
+        Ok(Some(GatewayLease { channel: channel.clone(), holder: self.holder, token }))
+    }
+
+    /// Whether a lease is valid: as long as its process lives and hasn't claimed the gateway once more.
+    pub(crate) fn is_lease_valid(&self, lease: &GatewayLease) -> bool {
+        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.get(&lease.channel).is_some_and(|gateway| self.is_of(lease, gateway))
+    }
+
+    pub(crate) fn release(&self, lease: &GatewayLease) {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        // The lock falls with its file.
+        locks.retain(|channel, gateway| *channel != lease.channel || !self.is_of(lease, gateway));
+    }
+
+    fn is_of(&self, lease: &GatewayLease, gateway: &GatewayLock) -> bool {
+        lease.holder == self.holder && lease.token == gateway.token
+    }
 }
 
-pub(crate) fn release(db: &Database, lease: &GatewayLease) -> Result<()> {
-    db.run(
-        "UPDATE gateways SET holder = NULL WHERE channel = ?1 AND holder = ?2 AND token = ?3",
-        params![lease.channel.as_str(), lease.holder.0, lease.token.cast_signed()],
-    )?;
-    Ok(())
-}
-
-/// Finds the holder and the last token of a gateway.
-fn find(db: &Database, channel: &ChannelName) -> Result<Option<(Option<HolderId>, i64)>> {
-    let mut statement = db.prepare_cached("SELECT holder, token FROM gateways WHERE channel = ?1")?;
-    let found =
-        statement.query_row([channel.as_str()], |row| Ok((row.get::<_, Option<Uuid>>(0)?.map(HolderId), row.get(1)?)));
-    Ok(found.optional()?)
-}
-
-fn is_claimable(db: &Database, holder: Option<HolderId>) -> bool {
-    holder.is_none_or(|holder| holder == db.process.holder || db.process.owners.is_gone(holder))
+/// Returns the next fencing token. It is the length of the file, which has no bytes: the one number that can be stored on
+/// a disk without room.
+fn raise_token(file: &File) -> io::Result<u64> {
+    let token = file.metadata()?.len() + 1;
+    file.set_len(token)?;
+    Ok(token)
 }

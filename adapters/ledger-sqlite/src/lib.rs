@@ -63,7 +63,9 @@ pub use crate::{
     restored::{HeldBack, HeldChoice, ReleaseRequest, RestoredCopy, find_restored_copy},
     running::{has_database, is_own_entry, open_data_dirs},
 };
-use crate::{database::Database, owners::OwnerLock, process::Process, readers::Readers, writer::Writer};
+use crate::{
+    database::Database, gateways::GatewayLocks, owners::OwnerLock, process::Process, readers::Readers, writer::Writer,
+};
 
 /// The ledger of one process on a data directory.
 ///
@@ -76,6 +78,7 @@ pub struct SqliteLedger {
     readers: Readers,
     /// Held by the one search that runs.
     search_permit: Arc<Semaphore>,
+    gateways: Arc<GatewayLocks>,
     // Behind the writer, whose last commits are still those of this holder.
     _lock: OwnerLock,
 }

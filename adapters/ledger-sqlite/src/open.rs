@@ -18,6 +18,7 @@ use crate::{
     database::{Database, connect},
     error::{is_busy, is_full},
     exclusive,
+    gateways::GatewayLocks,
     owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
@@ -169,6 +170,7 @@ fn open(
         writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,
         readers: Readers::new(path, Arc::clone(&process)),
         search_permit: Arc::new(Semaphore::new(1)),
+        gateways: Arc::new(GatewayLocks::new(holder, process.owners.directory().to_owned())),
         process,
         _lock: lock,
     })

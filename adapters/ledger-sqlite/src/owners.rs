@@ -41,6 +41,11 @@ impl Owners {
         Ok(Self { directory })
     }
 
+    /// The directory of all locks.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Takes the lock of a new owner.
     pub(crate) fn lock(&self, owner: HolderId) -> io::Result<OwnerLock> {
         let path = self.path(owner);

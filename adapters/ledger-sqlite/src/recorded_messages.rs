@@ -23,18 +23,18 @@ const MAX_MESSAGES: i64 = 2_000;
 /// parts are sent by default.
 const DOUBT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-/// Reads what is known of messages, where `part` of a conversation was first started at `since`.
+/// Reads what is known of messages around a part. All processes on the database have this machine's clock.
 pub(crate) fn list_recorded_messages(
     db: &Database,
     conversation: &ConversationId,
     part: PartId,
-    since: Timestamp,
 ) -> Result<RecordedMessages> {
     let chat = ChatBounds::new(conversation);
-    let mut known = RecordedMessages { other_doubt: other_doubt(db, &chat, part, since)?, ..Default::default() };
+    let started_at = first_start(db, part)?;
+    let mut known = RecordedMessages { other_doubt: other_doubt(db, &chat, part, started_at)?, ..Default::default() };
     for (conversation, message, received_at) in received(db, &chat)? {
         let message = recorded_message(&conversation, message)?;
-        if received_at < since.0 {
+        if received_at < started_at.0 {
             known.before.push(message);
         } else {
             known.other.push(message);
@@ -52,6 +52,13 @@ pub(crate) fn list_recorded_messages(
         }
     }
     Ok(known)
+}
+
+/// When a part was first started; at the latest when it was created, where it never was.
+fn first_start(db: &Database, part: PartId) -> Result<Timestamp> {
+    let found: Option<(i64,)> =
+        db.find("SELECT COALESCE(first_attempt_at, created_at) FROM parts WHERE id = ?1", [part.0])?;
+    Ok(Timestamp(found.map_or(0, |(started_at,)| started_at)))
 }
 
 /// What people wrote of late on the whole channel. The message of a pressed button is one of ours.
@@ -82,7 +89,7 @@ fn sent(db: &Database, chat: &ChatBounds) -> Result<Vec<SentRow>> {
 }
 
 /// Whether another message to the chat, or to one of its topics, may have arrived of which nobody knows the id.
-fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, since: Timestamp) -> Result<bool> {
+fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, started_at: Timestamp) -> Result<bool> {
     let ttl = i64::try_from(DOUBT_TTL.as_millis()).unwrap_or(i64::MAX);
     db.value(
         "SELECT EXISTS (SELECT 1 FROM parts NOT INDEXED CROSS JOIN lanes ON lanes.id = parts.lane \
@@ -96,7 +103,7 @@ fn other_doubt(db: &Database, chat: &ChatBounds, part: PartId, since: Timestamp)
             chat.topics.0,
             chat.topics.1,
             part.0,
-            since.0.saturating_sub(ttl),
+            started_at.0.saturating_sub(ttl),
             MAX_ROWS,
         ],
     )

@@ -291,10 +291,3 @@ CREATE TABLE held_parts (
     state        TEXT NOT NULL,
     state_detail TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-
--- Which process receives the messages of a channel from its platform.
-CREATE TABLE gateways (
-    channel TEXT    PRIMARY KEY,
-    holder  BLOB,                                -- NULL once it was released
-    token   INTEGER NOT NULL                     -- the fencing token of the last claim
-) STRICT, WITHOUT ROWID;

@@ -102,7 +102,7 @@ intercept! {
         fn settle_part(lease: &Lease, settlement: &Settlement) -> SettleOutcome;
         fn discard_part(part: PartId) -> ();
         fn last_sent_before(part: PartId) -> Option<MessageRef>;
-        fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
+        fn list_recorded_messages(conversation: &ConversationId, part: PartId) -> RecordedMessages;
         fn open_question(lease: &Lease, question: &NewQuestion) -> Part;
         fn close_question(lease: &Lease, call: CallId, text: &str) -> ();
     }

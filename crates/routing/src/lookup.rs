@@ -1,6 +1,6 @@
 //! Looks up messages whose send is in doubt.
 
-use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
+use satchel_domain::{ConversationId, MessageRef, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
     Channel, LedgerError, LookupOutcome, LookupRange, LookupRequest, Outbox, PostRequest, ledger::RecordedMessages,
 };
@@ -10,8 +10,6 @@ use satchel_ports::{
 pub(crate) struct DoubtfulSend {
     /// What was sent.
     pub part: PostRequest,
-    /// When it was first started.
-    pub since: Timestamp,
     /// How many attempts may have arrived.
     pub attempts: u32,
 }
@@ -25,13 +23,13 @@ pub(crate) struct DoubtfulSend {
 pub(crate) async fn look_up(
     outbox: &dyn Outbox,
     channel: &dyn Channel,
-    DoubtfulSend { part, since, attempts }: DoubtfulSend,
+    DoubtfulSend { part, attempts }: DoubtfulSend,
     range: LookupRange,
 ) -> Result<Result<LookupOutcome, SendError>, LedgerError> {
     let recorded = match channel.capabilities(&part.conversation).look_up {
         LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel doesn't support look-up"))),
         LookupRule::History => RecordedMessages::default(),
-        LookupRule::MessageIds => outbox.list_recorded_messages(&part.conversation, part.part_id, since).await?,
+        LookupRule::MessageIds => outbox.list_recorded_messages(&part.conversation, part.part_id).await?,
     };
     if recorded.other_doubt {
         // An id tells that a message is ours, and not which of two.

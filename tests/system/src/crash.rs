@@ -7,6 +7,7 @@ pub mod channel;
 mod crash_wrapper;
 mod notify;
 pub mod points;
+pub mod storage;
 pub mod tools;
 pub mod voice;
 
@@ -34,13 +35,11 @@ use satchel_domain::{
     AllowedPeople, Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
 };
-use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
+use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_intake::NotificationService;
-use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, AuditQuery, AuditRecord, Clock, Conversations, Fetcher, Ids, SafetyTier, ScriptHost, Storage,
-    intercept::Intercepted,
+    Archive, AuditQuery, AuditRecord, Clock, Fetcher, Ids, SafetyTier, ScriptHost,
     ledger::{AttachmentQuery, ConversationQuery, OutboxQuery, TurnRecord},
 };
 use satchel_runtime::schedules::ReminderScheduler;
@@ -53,9 +52,10 @@ pub use self::channel::ChannelAdapter;
 use crate::{
     crash::{
         channel::{AdapterTimeouts, OpenChannel},
-        crash_wrapper::{CrashHook, CrashInbound, CrashWrapper},
+        crash_wrapper::{CrashInbound, CrashWrapper},
         notify::notify,
         points::{CrashPoint, CrashPoints},
+        storage::{OpenLedger, StorageOptions, open_blobs},
         tools::{CountingTool, RequestVoiceTool, WaitingTool},
         voice::FakeSpeech,
     },
@@ -72,6 +72,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(4);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CrashOptions {
     pub data: PathBuf,
+    pub storage: StorageOptions,
     /// The directory that every conversation has as `/shared`.
     pub shared: PathBuf,
     /// The file to which each run of the counting tool adds a line.
@@ -163,9 +164,9 @@ pub fn quick_delivery() -> DeliveryRules {
 pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let points = Arc::new(CrashPoints::new(options.points.as_deref(), options.crash_at.clone())?);
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let ledger = SqliteLedger::open(&options.data, Settings::default(), Arc::clone(&clock), Arc::clone(&ids));
-    let ledger = Arc::new(ledger.await?);
-    let blobs = Arc::new(CrashWrapper::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
+    let OpenLedger { ledger, wrapped } =
+        OpenLedger::open(&options, Arc::clone(&clock), Arc::clone(&ids), &points).await?;
+    let blobs = Arc::new(CrashWrapper::new(open_blobs(&options)?, &points));
     let workspaces = options.data.join("workspaces");
     let workspace =
         DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30, Arc::new(SandboxRunner::default()))?;
@@ -184,7 +185,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     });
     let declared_files = DirectoryDeclaredFiles::open(&options.data.join("downloads"), 1 << 20)?;
     let ports = Ports {
-        ledger: Arc::new(Intercepted { inner: Arc::clone(&ledger), hook: CrashHook(Arc::clone(&points)) }).into(),
+        ledger: wrapped,
         clock,
         ids,
         blobs,
@@ -239,8 +240,8 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     let notifications =
         NotificationService { inbound: internal_inbound.clone(), conversations, archive, ids, max_files: 1 };
     let notify_task = options.notifies.then(|| {
-        let (ledger, channel) = (Arc::clone(&ledger), options.channel.clone());
-        tokio::spawn(async move { notify(&notifications, &*blobs, &*ledger, channel).await })
+        let (conversations, channel) = (Arc::clone(&ledger.conversations), options.channel.clone());
+        tokio::spawn(async move { notify(&notifications, &*blobs, &*conversations, channel).await })
     });
     let reminders = ReminderScheduler {
         reminders,
@@ -259,7 +260,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     if let Some(task) = notify_task {
         task.await.context("the notification broke down")??;
     }
-    let (turns, parts) = wait_until_settled(&*ledger, &options).await?;
+    let (turns, parts) = wait_until_settled(&*ledger.archive, &options).await?;
     stop.cancel();
     listener_task.await.context("the channel broke down")??;
     runner_task.await.context("the lanes broke down")?;
@@ -287,18 +288,19 @@ pub fn parse_playbooks(yaml: &str, directory: &Path) -> Playbooks {
 
 /// Reads what the next process would, not what this one remembers.
 async fn report_conversations(options: &CrashOptions) -> anyhow::Result<Vec<ConversationReport>> {
-    let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let ledger = SqliteLedger::open(&options.data, Settings::default(), clock, ids).await?;
+    let (clock, ids, points) =
+        (Arc::new(SystemClock::new()), Arc::new(UuidV7), Arc::new(CrashPoints::new(None, None)?));
+    let OpenLedger { ledger, .. } = OpenLedger::open(options, clock, ids, &points).await?;
     let mut reports = Vec::new();
     let all = ConversationQuery { channel: options.channel.clone(), archived: false, before: None, limit: 100 };
-    for summary in ledger.list_conversations(&all).await? {
+    for summary in ledger.conversations.list_conversations(&all).await? {
         let conversation = summary.conversation;
         let query = AttachmentQuery { conversation: Some(conversation.clone()), ..AttachmentQuery::default() };
-        let mut attachments = ledger.attachments(&query).await?;
+        let mut attachments = ledger.archive.attachments(&query).await?;
         attachments.reverse();
-        let history = ledger.history(&conversation, 1_000).await?;
+        let history = ledger.archive.history(&conversation, 1_000).await?;
         let audit_query = AuditQuery { conversation: Some(conversation.clone()), ..AuditQuery::default() };
-        let audit = ledger.audit(&audit_query).await?;
+        let audit = ledger.storage.audit(&audit_query).await?;
         reports.push(ConversationReport { conversation, history, attachments, audit });
     }
     Ok(reports)

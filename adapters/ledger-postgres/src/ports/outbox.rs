@@ -1,7 +1,7 @@
 //! The port `Outbox`: the parts on their way.
 
 use async_trait::async_trait;
-use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, Timestamp, TurnId};
+use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, TurnId};
 use satchel_ports::ledger::{Lease, LedgerError, NewQuestion, Outbox, RecordedMessages, SettleOutcome, Settlement};
 
 use crate::{PostgresLedger, drafts, parts, queries, questions, recorded_messages, settle};
@@ -56,10 +56,9 @@ impl Outbox for PostgresLedger {
         &self,
         conversation: &ConversationId,
         part: PartId,
-        since: Timestamp,
     ) -> Result<RecordedMessages, LedgerError> {
         self.read("reading the messages around a part", |db| async move {
-            recorded_messages::list_recorded_messages(&db, conversation, part, since).await
+            recorded_messages::list_recorded_messages(&db, conversation, part).await
         })
         .await
     }

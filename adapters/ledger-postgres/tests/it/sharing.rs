@@ -7,12 +7,12 @@ use std::{
 
 use futures::future::join_all;
 use satchel_contracts::ledger::LedgerFixture;
-use satchel_domain::{ChannelName, Timestamp};
+use satchel_domain::{ChannelName, InboundMessage, MessageRef, Part, PartState, Timestamp};
 use satchel_ledger_postgres::Settings;
 use satchel_local::SystemClock;
 use satchel_ports::{
-    Clock, Inbox, Leases, Turns,
-    ledger::{ClaimMode, LedgerError, ReleaseMode},
+    Clock, Inbox, Leases, Outbox, Turns,
+    ledger::{ClaimMode, LedgerError, RecordedMessage, ReleaseMode},
 };
 use satchel_requirements::required;
 use satchel_servers::postgres::TestDatabase;
@@ -83,6 +83,61 @@ async fn skewed_clock_takes_no_lease() {
     one.receive(&message("console:c", "1"), ClaimMode::Never).await.unwrap();
     let claimed = two.claim_lane(&console()).await.unwrap().expect("it waits for nothing");
     assert!(claimed.turn.is_some_and(|turn| turn.ready_at <= behind.now()));
+}
+
+/// Catches: a message that came after a part was sent and is taken for an earlier one by the clock of whoever received it.
+/// The part would be looked for above that message, not found, and sent a second time.
+#[tokio::test]
+async fn skewed_clock_takes_no_message_for_an_earlier_one() {
+    for offset in [3_600_000, -3_600_000] {
+        let Some(database) = required(TestDatabase::create().await) else { return };
+        let [agent, gateway] =
+            [offset, -offset].map(|offset| Arc::new(SkewedClock { clock: SystemClock::new(), offset }));
+        let (agent, gateway) = (connect_with(&database, agent).await, connect_with(&database, gateway).await);
+        let receive = async |id: &str| {
+            let received = InboundMessage { message: Some(MessageRef(id.to_owned())), ..message("telegram:1", id) };
+            gateway.receive(&received, ClaimMode::Never).await.unwrap().turn
+        };
+        let turn = receive("1").await;
+        let lease = agent.claim_lane(&[ChannelName::new("telegram").unwrap()]).await.unwrap().expect("it waits").lease;
+        let part = agent.complete_turn(&lease, &crate::completed(turn, &["reply"])).await.unwrap().expect("started");
+        receive("2").await;
+        // An attempt that is retried is still the same part.
+        agent.save_part(&lease, &part).await.unwrap();
+        let recorded = agent.list_recorded_messages(&part.conversation, part.id).await.unwrap();
+        let ids = |messages: &[RecordedMessage]| -> Vec<String> {
+            messages.iter().map(|recorded| recorded.message.0.clone()).collect()
+        };
+        assert_eq!((ids(&recorded.before), ids(&recorded.other)), (vec!["1".to_owned()], vec!["2".to_owned()]));
+    }
+}
+
+/// Catches: a part that another process goes on with, and that it sends an hour too late, or at once although the platform
+/// asked for patience.
+#[tokio::test]
+async fn skewed_clock_waits_as_long_as_the_platform_asked() {
+    const RETRY_AFTER: i64 = 600_000;
+    /// The longest that the test's own steps take.
+    const TOLERANCE: i64 = 60_000;
+    for offset in [3_600_000, -3_600_000] {
+        let Some(database) = required(TestDatabase::create().await) else { return };
+        let [one, two] = [offset, -offset].map(|offset| Arc::new(SkewedClock { clock: SystemClock::new(), offset }));
+        let first = connect_with(&database, one.clone()).await;
+        let received = first.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
+        let lease = received.claimed.unwrap().lease;
+        let part = first.complete_turn(&lease, &crate::completed(received.turn, &["reply"])).await.unwrap().unwrap();
+        let until = Timestamp(one.now().0 + RETRY_AFTER);
+        let waiting = Part { state: PartState::Waiting { until, reason: "429".to_owned() }, ..part };
+        first.save_part(&lease, &waiting).await.unwrap();
+        assert!(first.release(&lease, ReleaseMode::Always).await.unwrap());
+
+        let second = connect_with(&database, two.clone()).await;
+        let lease = second.claim_lane(&console()).await.unwrap().expect("it was given back").lease;
+        let part = second.next_part(&lease).await.unwrap().unwrap();
+        let PartState::Waiting { until, .. } = part.state else { panic!("{part:?}") };
+        let left = until.0 - two.now().0;
+        assert!((RETRY_AFTER - TOLERANCE..=RETRY_AFTER + TOLERANCE).contains(&left), "{left} ms");
+    }
 }
 
 #[derive(Debug)]

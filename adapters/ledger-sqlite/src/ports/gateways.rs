@@ -1,30 +1,28 @@
 //! The port `Gateways`: which process receives the messages of a channel.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
 use satchel_ports::ledger::{GatewayLease, Gateways, LedgerError};
 
-use crate::{SqliteLedger, gateways};
+use crate::{SqliteLedger, error::Error};
 
 #[async_trait]
 impl Gateways for SqliteLedger {
     async fn claim_gateway(&self, channel: &ChannelName) -> Result<Option<GatewayLease>, LedgerError> {
-        const OPERATION: &str = "claiming a gateway";
-        let claimed = channel.clone();
-        if !self.read(OPERATION, move |db| gateways::is_free(db, &claimed)).await? {
-            return Ok(None);
-        }
-        let channel = channel.clone();
-        self.writer.run(OPERATION, move |db| gateways::claim(db, &channel)).await
+        let (gateways, channel) = (Arc::clone(&self.gateways), channel.clone());
+        let claim = tokio::task::spawn_blocking(move || gateways.claim(&channel)).await;
+        let claimed = claim.map_err(|_interrupted| Error::Stopped).and_then(|claimed| Ok(claimed?));
+        claimed.map_err(|error| error.at_port("claiming a gateway"))
     }
 
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {
-        let lease = lease.clone();
-        self.read("renewing a gateway", move |db| gateways::is_held(db, &lease)).await
+        Ok(self.gateways.is_lease_valid(lease))
     }
 
     async fn release_gateway(&self, lease: &GatewayLease) -> Result<(), LedgerError> {
-        let lease = lease.clone();
-        self.writer.run("releasing a gateway", move |db| gateways::release(db, &lease)).await
+        self.gateways.release(lease);
+        Ok(())
     }
 }

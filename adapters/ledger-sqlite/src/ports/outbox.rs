@@ -1,7 +1,7 @@
 //! The port `Outbox`: the parts on their way.
 
 use async_trait::async_trait;
-use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, Timestamp, TurnId};
+use satchel_domain::{CallId, ConversationId, MessageRef, Part, PartId, TurnId};
 use satchel_ports::ledger::{Lease, LedgerError, NewQuestion, Outbox, RecordedMessages, SettleOutcome, Settlement};
 
 use crate::{SqliteLedger, drafts, parts, queries, questions, recorded_messages, settle};
@@ -60,11 +60,10 @@ impl Outbox for SqliteLedger {
         &self,
         conversation: &ConversationId,
         part: PartId,
-        since: Timestamp,
     ) -> Result<RecordedMessages, LedgerError> {
         let conversation = conversation.clone();
         self.read("reading the messages around a part", move |db| {
-            recorded_messages::list_recorded_messages(db, &conversation, part, since)
+            recorded_messages::list_recorded_messages(db, &conversation, part)
         })
         .await
     }

@@ -126,7 +126,7 @@ async fn previous_questions_become_parts() {
     let claimed = ledger.claim_lane(&[ChannelName::new("telegram").unwrap()]).await.unwrap().unwrap();
     assert_eq!(ledger.next_part(&claimed.lease).await.unwrap().unwrap().id, parts[0].id);
     assert_eq!(claimed.turn.unwrap().unreported_failures, []);
-    let recorded = ledger.list_recorded_messages(&parts[0].conversation, parts[0].id, Timestamp(100)).await.unwrap();
+    let recorded = ledger.list_recorded_messages(&parts[0].conversation, parts[0].id).await.unwrap();
     assert_eq!(recorded.other.iter().map(|recorded| recorded.message.0.as_str()).collect::<Vec<_>>(), ["41"]);
     assert!(recorded.other_doubt, "the second question may have arrived");
 }

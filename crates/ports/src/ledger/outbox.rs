@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Button, CallId, ConversationId, MessageRef, Part, PartId, Timestamp, TurnId, delivery::DeliveryRules,
-    part::PlannedPart,
+    Button, CallId, ConversationId, MessageRef, Part, PartId, TurnId, delivery::DeliveryRules, part::PlannedPart,
 };
 
 use super::{Lease, LedgerError};
@@ -16,7 +15,8 @@ use super::{Lease, LedgerError};
 ///   response, starts the lane's next part if it [can start](satchel_domain::Part::can_start), and releases an idle
 ///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
-///   drafts, and whether another send there is in doubt or was left in doubt within two days.
+///   drafts, and whether another send there is in doubt or was left in doubt within two days. Which messages of people
+///   were stored before the part was first started doesn't depend on the clocks of processes on several machines.
 /// - A call is asked about once: `open_question` returns the question that an earlier process has opened, also one that is
 ///   closed, unless it certainly never arrived. An open question keeps no other part waiting.
 /// - A question is closed by `close_question`, `journal_decision`, the outcome of its call or of the call that made it,
@@ -57,12 +57,11 @@ pub trait Outbox: Send + Sync {
     /// Returns the last message sent in the conversation before a part, where a look-up starts.
     async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError>;
 
-    /// Returns the recorded messages among which a part of `conversation` is looked up that was first started at `since`.
+    /// Returns the recorded messages among which a part of `conversation` is looked up.
     async fn list_recorded_messages(
         &self,
         conversation: &ConversationId,
         part: PartId,
-        since: Timestamp,
     ) -> Result<RecordedMessages, LedgerError>;
 }
 

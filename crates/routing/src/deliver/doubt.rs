@@ -18,7 +18,7 @@ pub(super) async fn search(
 ) -> Result<Result<SearchResult, SendError>, LedgerError> {
     let DeliveryContext { outbox, channel, .. } = context;
     let range = LookupRange::After(outbox.last_sent_before(part.id).await?);
-    let found = look_up(&**outbox, &**channel, doubtful_send(context, part, request), range).await?;
+    let found = look_up(&**outbox, &**channel, doubtful_send(part, request), range).await?;
     Ok(match found {
         Ok(LookupOutcome::Found { messages, duplicates }) => {
             delete_duplicates(&**channel, &part.conversation, &duplicates).await;
@@ -43,7 +43,7 @@ pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, re
     };
     // The last attempt is the one that is known.
     let attempts = part.attempts.saturating_sub(1);
-    let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(context, part, request) };
+    let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(part, request) };
     let is_voice = matches!(part.content(), Some(PartContent::Voice { .. }));
     let is_upload = is_voice || !part.operation.files().is_empty();
     remove_duplicates_in(context, earlier_attempts.clone(), LookupRange::Before(sent.to_vec())).await;
@@ -77,7 +77,6 @@ async fn remove_duplicates_in(context: &DeliveryContext, send: DoubtfulSend, ran
     }
 }
 
-fn doubtful_send(context: &DeliveryContext, part: &Part, request: PostRequest) -> DoubtfulSend {
-    let since = part.first_attempt_at.unwrap_or_else(|| context.clock.now());
-    DoubtfulSend { part: request, since, attempts: part.attempts }
+fn doubtful_send(part: &Part, request: PostRequest) -> DoubtfulSend {
+    DoubtfulSend { part: request, attempts: part.attempts }
 }

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{ConversationId, InboundMessage, MessageRef, Part, PartState, Timestamp, part::FailureReason};
-use satchel_ports::{
-    Clock,
-    ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome},
-};
+use satchel_ports::ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome};
 
 use super::{
     LedgerFixture, completed_turn, conversation, message,
@@ -28,8 +25,8 @@ async fn start_reply(ledger: &Ledger, chat: &str, id: &str, reply: &[&str]) -> (
 }
 
 async fn recorded_messages(ledger: &Ledger, chat: &str, part: &Part) -> RecordedMessages {
-    let since = part.first_attempt_at.expect("it was begun");
-    ledger.outbox.list_recorded_messages(&conversation(chat), part.id, since).await.unwrap()
+    assert!(part.first_attempt_at.is_some(), "it was begun");
+    ledger.outbox.list_recorded_messages(&conversation(chat), part.id).await.unwrap()
 }
 
 fn message_ids(messages: &[satchel_ports::ledger::RecordedMessage]) -> Vec<(ConversationId, String)> {
@@ -52,9 +49,8 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let album = PartState::Sent { messages: vec![MessageRef("2".into()), MessageRef("3".into())] };
     settle(&ledger, &topic_lease, &settlement(Part { state: album, ..topic })).await;
     let (lease, first) = start_reply(&ledger, "telegram:-1001", "4", &["one", "two"]).await;
-    let second = settle(&ledger, &lease, &sent_settlement(&first, "5")).await.next.unwrap();
     fixture.clock().advance(Duration::from_millis(1));
-    let before_it = fixture.clock().now();
+    let second = settle(&ledger, &lease, &sent_settlement(&first, "5")).await.next.unwrap();
     let (streaming, turn) = receive(&ledger, &inbound_message("telegram:-1001/8", "6")).await;
     let draft = ledger.outbox.open_draft(&streaming, turn, None).await.unwrap().unwrap();
     ledger.outbox.save_part(&streaming, &open_as(&draft, "9")).await.unwrap();
@@ -64,8 +60,7 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     ledger.inbox.receive(&press, ClaimMode::Never).await.unwrap();
     start_reply(&ledger, "telegram:77", "11", &["elsewhere"]).await;
 
-    let recorded =
-        ledger.outbox.list_recorded_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
+    let recorded = recorded_messages(&ledger, "telegram:-1001", &second).await;
     let expected = [
         message_id("telegram:-1001", "5"),
         message_id("telegram:-1001/7", "2"),

@@ -13,7 +13,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(4);
 
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Sends a text and a file to the first conversation of a channel once there is one. The ledger that is asked for it is no
+/// Sends a text and a file to the first conversation of a channel once there is one. The port that is asked for it is no
 /// wrapped one: how often that happens is a matter of chance.
 ///
 /// # Errors
@@ -21,12 +21,12 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(super) async fn notify(
     notifications: &dyn Notifications,
     blobs: &dyn Blobs,
-    ledger: &dyn Conversations,
+    conversations: &dyn Conversations,
     channel: ChannelName,
 ) -> anyhow::Result<()> {
     let first = ConversationQuery { channel, archived: false, before: None, limit: 1 };
     let conversation = loop {
-        match ledger.list_conversations(&first).await?.pop() {
+        match conversations.list_conversations(&first).await?.pop() {
             Some(summary) => break summary.conversation,
             None => tokio::time::sleep(POLL_INTERVAL).await,
         }

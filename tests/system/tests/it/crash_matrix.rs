@@ -8,22 +8,26 @@ mod records;
 mod report;
 mod run;
 mod short_scenario;
+mod storage;
 mod table;
 mod turn_scenario;
 mod verbs;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt, stream};
 use satchel_fake_kit::RequestPhase;
+use satchel_requirements::required;
 use satchel_system::crash::points::{CrashPoint, Side};
 
 use self::{
     run::{KillPoint, KillResult, RunOutcome, Scenario, run},
     short_scenario::{ShortScenario, ShortScenarioKind},
+    storage::MatrixStorage,
     table::MatrixTable,
     turn_scenario::{MatrixPlatform, TurnScenario},
     verbs::{killed_verbs, short_scenario_verbs},
@@ -52,79 +56,99 @@ const SCOPE_VARIABLE: &str = "SATCHEL_CRASH_MATRIX";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_turn_survives_crash() {
-    run_matrix(MatrixPlatform::Telegram).await;
+    run_matrix(MatrixPlatform::Telegram, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_turn_without_look_up_survives_crash() {
-    run_matrix(MatrixPlatform::TelegramWithoutLookUp).await;
+    run_matrix(MatrixPlatform::TelegramWithoutLookUp, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord_turn_survives_crash() {
-    run_matrix(MatrixPlatform::Discord).await;
+    run_matrix(MatrixPlatform::Discord, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord_turn_survives_crash_with_forgotten_keys() {
-    run_matrix(MatrixPlatform::DiscordForgotten).await;
+    run_matrix(MatrixPlatform::DiscordForgotten, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord_text_with_files_survives_crash() {
-    run_matrix(MatrixPlatform::DiscordBundle).await;
+    run_matrix(MatrixPlatform::DiscordBundle, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arrivals_survive_crash() {
-    run_short_matrix(ShortScenarioKind::Arrivals).await;
+    run_short_matrix(ShortScenarioKind::Arrivals, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrated_group_survives_crash() {
-    run_short_matrix(ShortScenarioKind::Moved).await;
+    run_short_matrix(ShortScenarioKind::Moved, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn confirmed_call_survives_crash() {
-    run_short_matrix(ShortScenarioKind::Confirmed).await;
+    run_short_matrix(ShortScenarioKind::Confirmed, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_script_survives_crash() {
-    run_short_matrix(ShortScenarioKind::Stopped).await;
+    run_short_matrix(ShortScenarioKind::Stopped, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn task_chain_survives_crash() {
-    run_short_matrix(ShortScenarioKind::Task).await;
+    run_short_matrix(ShortScenarioKind::Task, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reminder_survives_crash() {
-    run_short_matrix(ShortScenarioKind::Reminded).await;
+    run_short_matrix(ShortScenarioKind::Reminded, Arc::new(MatrixStorage::Disk)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notification_survives_crash() {
-    run_short_matrix(ShortScenarioKind::Notified).await;
+    run_short_matrix(ShortScenarioKind::Notified, Arc::new(MatrixStorage::Disk)).await;
 }
 
-/// Kills a short scenario at every call of its own verbs, and once around every other.
-async fn run_short_matrix(kind: ShortScenarioKind) {
-    let (scenario, verbs) = (&ShortScenario::new(kind), short_scenario_verbs(kind));
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turn_on_servers_survives_crash() {
+    let Some(storage) = required(MatrixStorage::start_servers().await) else { return };
+    run_matrix(MatrixPlatform::Telegram, Arc::new(storage)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_turns_on_servers_survive_crash() {
+    let Some(storage) = required(MatrixStorage::start_servers().await) else { return };
+    let storage = Arc::new(storage);
+    for kind in ShortScenarioKind::ALL {
+        run_short_matrix(kind, Arc::clone(&storage)).await;
+    }
+}
+
+/// Kills a short scenario at every call of its own verbs, and once around every other; on servers see
+/// [`is_first_store_call`].
+async fn run_short_matrix(kind: ShortScenarioKind, storage: Arc<MatrixStorage>) {
+    let (scenario, verbs) = (&ShortScenario::new(kind, storage), short_scenario_verbs(kind));
     let undisturbed = run_undisturbed(scenario).await;
-    let is_selected = |_: usize, kill_point: &KillPoint| match kill_point {
-        KillPoint::At(point) => point.nth == 1 || verbs.contains(&point.call.as_str()),
-        KillPoint::During { .. } => true,
-        KillPoint::Never | KillPoint::Twice { .. } => false,
+    let is_own = |point: &CrashPoint| verbs.contains(&point.call.as_str());
+    let is_selected = |_: usize, kill_point: &KillPoint| match (scenario.storage(), kill_point) {
+        (_, KillPoint::Never | KillPoint::Twice { .. }) | (MatrixStorage::Servers { .. }, KillPoint::During { .. }) => {
+            false
+        }
+        (MatrixStorage::Servers { .. }, KillPoint::At(point)) => is_own(point) && is_first_store_call(kill_point),
+        (MatrixStorage::Disk, KillPoint::At(point)) => point.nth == 1 || is_own(point),
+        (MatrixStorage::Disk, KillPoint::During { .. }) => true,
     };
     run_kills(scenario, &undisturbed, &is_selected, verbs).await;
 }
 
-async fn run_matrix(platform: MatrixPlatform) {
+async fn run_matrix(platform: MatrixPlatform, storage: Arc<MatrixStorage>) {
     let started_at = Instant::now();
-    let scenario = &TurnScenario::new(platform).await;
+    let scenario = &TurnScenario::new(platform, storage).await;
     let undisturbed = run_undisturbed(scenario).await;
     for outcome in &undisturbed {
         for (operation, min_requests) in scenario.min_requests() {
@@ -139,8 +163,11 @@ async fn run_matrix(platform: MatrixPlatform) {
     }
     let all = kill_points(&undisturbed);
     assert!(all.len() > scenario.min_kill_points(), "a turn with all this in it has more than {} points", all.len());
-    run_kills(scenario, &undisturbed, &|index, death| is_worth_trying(platform, index, death), &killed_verbs(platform))
-        .await;
+    let is_selected = |index: usize, kill_point: &KillPoint| match scenario.storage() {
+        MatrixStorage::Disk => is_worth_trying(platform, index, kill_point),
+        MatrixStorage::Servers { .. } => is_first_store_call(kill_point),
+    };
+    run_kills(scenario, &undisturbed, &is_selected, &killed_verbs(platform)).await;
     println!("{platform:?}: {:.1?} in all", started_at.elapsed());
 }
 
@@ -177,7 +204,12 @@ async fn run_kills<S: Scenario>(
 
     let mut kill_runs = KillRuns::new(scenario, &undisturbed[0]);
     let recoveries = kill_runs.run_all(selected).await;
-    let second_kills = second_kill_points(&recoveries, undisturbed, is_exhaustive);
+    let (second_kills, verbs) = match scenario.storage() {
+        MatrixStorage::Servers { .. } if !is_exhaustive => {
+            (Vec::new(), verbs.iter().copied().filter(|verb| is_store_call(verb)).collect())
+        }
+        _ => (second_kill_points(&recoveries, undisturbed, is_exhaustive), verbs.to_vec()),
+    };
     let once = kill_runs.table.runs();
     kill_runs.run_all(second_kills.clone()).await;
     // A recovery doesn't pass all of the points that it passed before, so that a pair may be missed.
@@ -332,6 +364,16 @@ fn is_worth_trying(platform: MatrixPlatform, index: usize, kill_point: &KillPoin
         }
         MatrixPlatform::DiscordForgotten => is_kill || is_around("channel.") || is_around("ledger.settle_part"),
     }
+}
+
+/// Whether a death is tried on servers unless all are: one on each side of every call of the ledger and of the blobs. What
+/// a commit on PostgreSQL or an upload to S3 leaves behind is theirs; what is made of it, the runs on the disk try out.
+fn is_first_store_call(kill_point: &KillPoint) -> bool {
+    matches!(kill_point, KillPoint::At(point) if point.nth == 1 && is_store_call(&point.call))
+}
+
+fn is_store_call(call: &str) -> bool {
+    call.starts_with("ledger.") || call.starts_with("blobs.")
 }
 
 /// Returns every kill point that all undisturbed runs passed.

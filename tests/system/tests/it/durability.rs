@@ -15,7 +15,7 @@ use satchel_local::{
 };
 use satchel_requirements::required;
 use satchel_system::{
-    crash::{ChannelAdapter, CrashOptions},
+    crash::{ChannelAdapter, CrashOptions, storage::StorageOptions},
     real_binary::TestHome,
 };
 use serde_json::json;
@@ -128,6 +128,7 @@ async fn confirmations_and_sends_follow_the_disk_write() {
     let conversation = TestPlatform::conversation(adapter);
     let options = CrashOptions {
         data: directory.path().join("data"),
+        storage: StorageOptions::Disk,
         shared: directory.path().join("shared"),
         tally: directory.path().join("tally"),
         reached: directory.path().join("reached"),

@@ -158,7 +158,7 @@ impl DeliveryHarness {
         ledger
             .outbox
             .expect_list_recorded_messages()
-            .returning(move |_, _, _| Ok(RecordedMessages { other_doubt, ..RecordedMessages::default() }));
+            .returning(move |_, _| Ok(RecordedMessages { other_doubt, ..RecordedMessages::default() }));
 
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Sha256, WorkspacePath};
-use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
+use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, DeclaredFileError, DeclaredFiles, FetchRequest, FetchResponse, Fetcher,
     FetcherError, FileEntry, OpenedFile, StoredBlob, Workspace, WorkspaceError, WriteMode,
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::{CrashWrapper, between};
 
 #[async_trait]
-impl Blobs for CrashWrapper<DirectoryBlobs> {
+impl Blobs for CrashWrapper<Arc<dyn Blobs>> {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         between!(self, "blobs.put", self.inner.put(content, hint, limit))
     }

@@ -16,7 +16,12 @@ use satchel_fake_kit::{RequestPhase, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::CrashPoint};
 use tokio::{io::AsyncReadExt, process::Command};
 
-use super::{disk::DiskSnapshot, report::MatrixReport, turn_scenario::MatrixPlatform};
+use super::{
+    disk::DiskSnapshot,
+    report::MatrixReport,
+    storage::{MatrixStorage, RunStorage},
+    turn_scenario::MatrixPlatform,
+};
 use crate::test_platform::{Operation, TestPlatform};
 
 /// Longest run of one process.
@@ -38,6 +43,9 @@ pub(crate) trait Scenario {
     fn options(&self) -> CrashOptions;
 
     async fn open(&self) -> TestPlatform;
+
+    /// Where the processes keep what must last.
+    fn storage(&self) -> &MatrixStorage;
 
     /// Does what the person does. It ends when nothing more is to be expected of them.
     async fn act_as_person(&self, platform: &TestPlatform, files: &SignalFiles);
@@ -146,7 +154,7 @@ pub(crate) struct RunOutcome {
     pub(crate) report: Result<CrashReport, String>,
     /// What stands on the platform.
     pub(crate) transcript: Transcript,
-    /// What lies on the disk.
+    /// What lies on the disk, and in the bucket.
     pub(crate) disk: DiskSnapshot,
     /// How often the tool with an effect ran.
     pub(crate) tool_runs: usize,
@@ -176,12 +184,13 @@ struct ProcessRuns {
 
 pub(crate) async fn run(scenario: &impl Scenario, kill_point: KillPoint) -> RunOutcome {
     let started_at = Instant::now();
-    let platform = scenario.open().await;
+    let (platform, storage) = (scenario.open().await, scenario.storage().open().await);
     let directory = temp_directory();
     let path = |name: &str| directory.path().join(name);
     let files = SignalFiles { tally: path("tally"), reached: path("reached"), released: path("done") };
     let options = CrashOptions {
         data: path("data"),
+        storage: storage.options(),
         tally: files.tally.clone(),
         reached: files.reached.clone(),
         done: files.released.clone(),
@@ -193,7 +202,7 @@ pub(crate) async fn run(scenario: &impl Scenario, kill_point: KillPoint) -> RunO
         scenario.act_as_person(&platform, &files).await;
         is_input_done.set(true);
     };
-    let processes = run_processes(options, &platform, &is_input_done, &kill_point, directory.path());
+    let processes = run_processes(options.clone(), &platform, &storage, &is_input_done, &kill_point, directory.path());
     let (mut person_task, mut processes) = (pin!(person_task.fuse()), pin!(processes));
     let ProcessRuns { kill_result, deaths, report, points } = loop {
         tokio::select! {
@@ -205,12 +214,16 @@ pub(crate) async fn run(scenario: &impl Scenario, kill_point: KillPoint) -> RunO
     let tally = std::fs::read_to_string(&files.tally).unwrap_or_default();
     let operations = [Operation::Send, Operation::Edit, Operation::Fetch];
     let mut points = points.into_iter();
+    let mut disk = DiskSnapshot::read(&path("data"));
+    if let Ok(report) = &report {
+        disk.blobs.extend(storage.read_bucket(&options, report).await);
+    }
     RunOutcome {
         kill_result,
         deaths,
         report,
         transcript: retain_own_messages(platform.transcript()),
-        disk: DiskSnapshot::read(&path("data")),
+        disk,
         tool_runs: tally.lines().count(),
         points: points.next().unwrap_or_default(),
         recovery_points: points.next().unwrap_or_default(),
@@ -223,6 +236,7 @@ pub(crate) async fn run(scenario: &impl Scenario, kill_point: KillPoint) -> RunO
 async fn run_processes(
     mut options: CrashOptions,
     platform: &TestPlatform,
+    storage: &RunStorage,
     is_input_done: &Cell<bool>,
     kill_point: &KillPoint,
     directory: &Path,
@@ -250,6 +264,7 @@ async fn run_processes(
         runs.report = report;
         if expected.is_some() && signal == expected {
             runs.deaths += 1;
+            storage.expire_leases(runs.deaths).await;
             continue;
         }
         if expected.is_some() {

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use satchel_fake_kit::{DUPLICATE_LABEL, FakeFile, Transcript, TranscriptMessage,
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
-    crash::{ChannelAdapter, CrashOptions, OTHER_AGENT},
+    crash::{ChannelAdapter, CrashOptions, OTHER_AGENT, storage::StorageOptions},
     real_binary::script_worker,
 };
 use serde_json::json;
@@ -22,6 +23,7 @@ use super::{
     records,
     report::{MatrixReport, visible_items},
     run::{RunOutcome, Scenario, SignalFiles},
+    storage::MatrixStorage,
     turn_scenario::{MatrixPlatform, call_piece, scripted_answer, text_piece},
 };
 use crate::test_platform::{PlatformRules, TestPlatform};
@@ -61,6 +63,11 @@ pub(crate) enum ShortScenarioKind {
     Notified,
 }
 
+impl ShortScenarioKind {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Arrivals, Self::Moved, Self::Confirmed, Self::Stopped, Self::Task, Self::Reminded, Self::Notified];
+}
+
 /// The tasks of [`ShortScenarioKind::Task`].
 const PLAYBOOK: &str = "\
 agents:
@@ -83,19 +90,20 @@ const TASK_FILES: [&str; 2] = ["cat.txt", "style.txt"];
 /// A scene of its own.
 pub(crate) struct ShortScenario {
     kind: ShortScenarioKind,
+    storage: Arc<MatrixStorage>,
     /// Empty but for the files of tasks.
     shared: TempDir,
 }
 
 impl ShortScenario {
-    pub(crate) fn new(kind: ShortScenarioKind) -> Self {
+    pub(crate) fn new(kind: ShortScenarioKind, storage: Arc<MatrixStorage>) -> Self {
         let shared = tempfile::tempdir().expect("a directory");
         if kind == ShortScenarioKind::Task {
             for name in TASK_FILES {
                 std::fs::write(shared.path().join(name), name).expect("a file can be made");
             }
         }
-        Self { kind, shared }
+        Self { kind, storage, shared }
     }
 
     fn answers(&self) -> Vec<ScriptedAnswer> {
@@ -149,6 +157,7 @@ impl Scenario for ShortScenario {
     fn options(&self) -> CrashOptions {
         CrashOptions {
             data: PathBuf::new(),
+            storage: StorageOptions::Disk,
             shared: self.shared.path().to_owned(),
             tally: PathBuf::new(),
             reached: PathBuf::new(),
@@ -181,6 +190,10 @@ impl Scenario for ShortScenario {
         let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
         telegram.private_chat(telegram.person(PERSON, "Ann"));
         TestPlatform::Telegram(telegram)
+    }
+
+    fn storage(&self) -> &MatrixStorage {
+        &self.storage
     }
 
     async fn act_as_person(&self, platform: &TestPlatform, files: &SignalFiles) {

@@ -3,6 +3,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,7 +15,7 @@ use satchel_domain::{
 use satchel_fake_kit::{FakeFile, TranscriptFile, VisibleItem};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_system::{
-    crash::{ChannelAdapter, CrashOptions},
+    crash::{ChannelAdapter, CrashOptions, storage::StorageOptions},
     real_binary::script_worker,
 };
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 use super::{
     report::MatrixReport,
     run::{RunOutcome, Scenario, SignalFiles},
+    storage::MatrixStorage,
 };
 use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 
@@ -109,6 +111,7 @@ impl DeliveredFile {
 /// Everything that the runs on one platform have in common.
 pub(crate) struct TurnScenario {
     pub(crate) platform: MatrixPlatform,
+    storage: Arc<MatrixStorage>,
     pub(crate) rules: PlatformRules,
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) conversation: ConversationId,
@@ -131,7 +134,7 @@ pub(crate) struct TurnScenario {
 }
 
 impl TurnScenario {
-    pub(crate) async fn new(platform: MatrixPlatform) -> Self {
+    pub(crate) async fn new(platform: MatrixPlatform, storage: Arc<MatrixStorage>) -> Self {
         // Small limits are kept as strictly as large ones, and cost less time.
         let mut rules = PlatformRules::for_platform(platform.adapter()).with_limits(300, 32 * 1024);
         if platform.has_forgotten_keys() {
@@ -175,6 +178,7 @@ impl TurnScenario {
         let script_files = SCRIPT_FILES.map(|(name, content)| FakeFile::from_bytes(name, mime_of(name), content));
         Self {
             platform,
+            storage,
             rules,
             capabilities,
             conversation: TestPlatform::conversation(platform.adapter()),
@@ -207,6 +211,7 @@ impl Scenario for TurnScenario {
     fn options(&self) -> CrashOptions {
         CrashOptions {
             data: PathBuf::new(),
+            storage: StorageOptions::Disk,
             shared: self.shared.path().to_owned(),
             tally: PathBuf::new(),
             reached: PathBuf::new(),
@@ -229,6 +234,10 @@ impl Scenario for TurnScenario {
 
     async fn open(&self) -> TestPlatform {
         TestPlatform::open(self.rules.clone()).await
+    }
+
+    fn storage(&self) -> &MatrixStorage {
+        &self.storage
     }
 
     async fn act_as_person(&self, platform: &TestPlatform, _: &SignalFiles) {

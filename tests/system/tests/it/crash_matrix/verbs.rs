@@ -162,16 +162,8 @@ fn every_verb_is_killed_or_exempt() {
     ]
     .into_iter()
     .flat_map(killed_verbs);
-    let plots = [
-        ShortScenarioKind::Arrivals,
-        ShortScenarioKind::Moved,
-        ShortScenarioKind::Confirmed,
-        ShortScenarioKind::Stopped,
-        ShortScenarioKind::Task,
-        ShortScenarioKind::Reminded,
-        ShortScenarioKind::Notified,
-    ];
-    let killed: BTreeSet<&str> = killed.chain(plots.into_iter().flat_map(short_scenario_verbs).copied()).collect();
+    let killed: BTreeSet<&str> =
+        killed.chain(ShortScenarioKind::ALL.into_iter().flat_map(short_scenario_verbs).copied()).collect();
     let spared: BTreeSet<&str> = EXEMPT_VERBS.into_iter().map(|(verb, _)| verb).collect();
     assert_eq!(killed.intersection(&spared).collect::<Vec<_>>(), Vec::<&&str>::new(), "both killed and spared");
     let listed: BTreeSet<&str> = killed.union(&spared).copied().collect();
