@@ -1,12 +1,11 @@
 //! A ledger that one process has for itself, to move it to or from another database.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use satchel_domain::Sha256;
 use satchel_ledger::transfer::{ExclusiveLedger, NAMED_BLOBS, NamedBlob, PAGE_ROWS, Row, Table, Value, is_moved};
 use satchel_ports::ledger::LedgerError;
-use secrecy::ExposeSecret;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, PgConnection, Row as _,
     postgres::{PgArguments, PgConnectOptions, PgRow},
@@ -16,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     PostgresLedger,
-    connect::{ConnectError, ConnectionTarget},
+    connect::{ConnectError, ConnectionTarget, parse_url},
     connections::set_up,
     database::execute,
     error::{Error, Result},
@@ -50,10 +49,7 @@ impl PostgresLedger {
     /// # Errors
     /// When the ledger can't be opened, or another process is connected to it.
     pub async fn open_exclusive(settings: &Settings) -> Result<ExclusivePostgres, ConnectError> {
-        let options = PgConnectOptions::from_str(settings.url.expose_secret())
-            .map_err(|source| ConnectError::Url { source: Box::new(source) })?
-            .disable_statement_logging();
-        let schema = Schema::from_options(options.get_options()).map_err(|name| ConnectError::SchemaName { name })?;
+        let (options, schema) = parse_url(settings)?;
         let target = ConnectionTarget::new(&options, &schema);
         match tokio::time::timeout(settings.verb_timeout, lock(&options, &schema)).await {
             Ok(Ok((connection, 0))) => Ok(ExclusivePostgres { connection, types: BTreeMap::new() }),

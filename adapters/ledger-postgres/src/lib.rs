@@ -17,6 +17,7 @@ mod forget_conversation;
 mod gateways;
 mod history;
 mod inbox;
+mod inspect;
 mod journal;
 mod lanes;
 mod listings;
@@ -46,7 +47,10 @@ mod workspace_usage;
 
 use std::sync::Arc;
 
-pub use crate::{connect::ConnectError, exclusive::ExclusivePostgres, process::Settings, schema::SchemaMismatch};
+pub use crate::{
+    connect::ConnectError, exclusive::ExclusivePostgres, inspect::DatabaseInspection, process::Settings,
+    schema::SchemaMismatch,
+};
 use crate::{connections::Connections, process::Process};
 
 /// The ledger of one process on a database that others may share.

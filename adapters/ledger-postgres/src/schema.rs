@@ -60,10 +60,10 @@ impl From<sqlx::Error> for MigrateError {
 
 /// What a schema says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct SchemaState {
-    version: i64,
+pub(crate) struct SchemaState {
+    pub(crate) version: i64,
     /// Where its ledger is now, if it was moved.
-    moved_to: Option<String>,
+    pub(crate) moved_to: Option<String>,
 }
 
 /// A schema of the database, as this program knows it.
@@ -95,7 +95,7 @@ impl Schema {
         format!("satchel/{}/{}", &holder[24..], self.name)
     }
 
-    fn newest_version(&self) -> i64 {
+    pub(crate) fn newest_version(&self) -> i64 {
         i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
     }
 
@@ -185,7 +185,7 @@ impl Schema {
     }
 
     /// Reads what the schema says of itself; `None` where there are no tables yet.
-    async fn read_state(&self, connection: &mut PgConnection) -> Result<Option<SchemaState>, sqlx::Error> {
+    pub(crate) async fn read_state(&self, connection: &mut PgConnection) -> Result<Option<SchemaState>, sqlx::Error> {
         let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
             .bind(format!("\"{}\".schema_version", self.name))
             .fetch_one(&mut *connection)

@@ -16,6 +16,7 @@ use super::UsageError;
 use crate::{
     cli::MigrateOptions,
     config::Config,
+    server_wait::ServerWait,
     stores::{self, StorageLocation},
 };
 
@@ -49,7 +50,10 @@ pub async fn run(
     };
     if moves_files {
         let named = from.list_blobs().await?;
-        let (source_blobs, target_blobs) = (stores::open_blobs(source).await?, stores::open_blobs(target).await?);
+        let (source_blobs, target_blobs) = (
+            stores::open_blobs(source, ServerWait::Never).await?,
+            stores::open_blobs(target, ServerWait::Never).await?,
+        );
         let bytes = named.iter().map(|blob| blob.bytes).sum();
         let progress = Progress::start("files", named.len() as u64, bytes);
         let report = files::copy(&named, &*source_blobs, &*target_blobs, &progress).await;

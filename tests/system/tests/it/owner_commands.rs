@@ -16,5 +16,7 @@ mod pending_worker;
 mod retries;
 mod run;
 mod server_process;
+mod server_wait;
+mod shared_servers;
 mod stub_server;
 mod typed_secrets;

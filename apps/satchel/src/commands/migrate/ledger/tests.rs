@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use satchel_domain::{InboundMessage, Sender};
-use satchel_ports::ledger::ClaimMode;
+use satchel_ports::{Inbox, ledger::ClaimMode};
 
 use super::*;
 use crate::config::{self, ConfigSources};
@@ -18,10 +18,10 @@ fn config(directory: &Path) -> Config {
 }
 
 async fn receive(config: &Config, key: &str) {
-    let ledger = stores::open_database(config).await.expect("it can be opened");
+    let ledger = stores::open_ledger(config.storage.data_dir()).await.expect("it can be opened");
     let conversation = "web:a".parse().expect("a conversation");
     let message = InboundMessage::new(conversation, key.to_owned(), Sender::new("1", "Ann"));
-    ledger.inbox.receive(&message, ClaimMode::Never).await.expect("it is stored");
+    ledger.receive(&message, ClaimMode::Never).await.expect("it is stored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,7 +49,7 @@ async fn move_that_was_cut_off_is_finished() {
     assert!(target.is_complete);
     let rows = copy(source, target, &stores::ledger_location(&new)).await.expect("they work");
     assert!(rows >= 3, "{rows}");
-    let refused = stores::open_database(&old).await.err().expect("it was moved");
+    let refused = stores::open_ledger(old_dir.path()).await.expect_err("it was moved");
     assert!(format!("{refused:#}").contains(&format!("was moved to {}", new_dir.path().display())), "{refused:#}");
     receive(&new, "2").await;
 }
