@@ -11,11 +11,11 @@ use std::{
 };
 
 use async_nats::{
-    Client, ConnectError, ConnectOptions, Event, ServerAddr,
+    Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr,
     connection::State,
     jetstream::{
-        Context, ContextBuilder,
-        context::{CreateStreamError, PublishError, PublishErrorKind},
+        Context, ContextBuilder, ErrorCode,
+        context::{CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind},
         message::PublishMessage,
     },
 };
@@ -35,8 +35,15 @@ pub enum NatsError {
     /// The URL names no server.
     #[error("the NATS URL names no server: write nats://HOST:4222, with commas between several")]
     Url,
-    /// No server can be reached, or it refuses the credentials.
-    #[error("failed to connect to NATS at {hosts}")]
+    /// Nobody answers. A retry may help.
+    #[error("NATS can't be reached at {hosts}; check that it runs there and that this machine may connect")]
+    Unreachable {
+        hosts: String,
+        #[source]
+        source: ConnectError,
+    },
+    /// The server answers, and doesn't let this process in.
+    #[error("NATS at {hosts} refuses the connection; check the credentials")]
     Connect {
         hosts: String,
         #[source]
@@ -59,6 +66,32 @@ pub enum NatsError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl NatsError {
+    /// Whether a retry may help: nobody answers, or JetStream isn't ready yet.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Streams { source, .. } => match source.kind() {
+                CreateStreamErrorKind::TimedOut => true,
+                CreateStreamErrorKind::JetStream(error) => error.kind() == ErrorCode::CLUSTER_NOT_AVAILABLE,
+                _ => false,
+            },
+            Self::Url | Self::Connect { .. } | Self::Refused { .. } => false,
+        }
+    }
+
+    fn from_connect_error(source: ConnectError, hosts: &str) -> Self {
+        let hosts = hosts.to_owned();
+        match source.kind() {
+            ConnectErrorKind::Dns | ConnectErrorKind::TimedOut | ConnectErrorKind::Io => {
+                Self::Unreachable { hosts, source }
+            }
+            _ => Self::Connect { hosts, source },
+        }
+    }
 }
 
 /// Why a message was not stored.
@@ -111,7 +144,7 @@ impl NatsConnection {
             None => options,
         };
         let connected = options.connect(addresses).await;
-        let client = connected.map_err(|source| NatsError::Connect { hosts: hosts.clone(), source })?;
+        let client = connected.map_err(|source| NatsError::from_connect_error(source, &hosts))?;
         let jetstream =
             ContextBuilder::new().timeout(RESPONSE_TIMEOUT).ack_timeout(RESPONSE_TIMEOUT).build(client.clone());
         let connection = Self { client, jetstream };

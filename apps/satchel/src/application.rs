@@ -21,12 +21,15 @@ use crate::{
         ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{
-        self, audit::AuditFilter, not_built, resolve::ResolveServices, run::ServingProcess, send::SendRequest,
+        self, audit::AuditFilter, not_built, resolve::ResolveServices,
+        run::{ServingProcess, StopSignals},
+        send::SendRequest,
         terminal::TerminalEnv,
     },
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
     models, runtime,
+    server_wait::ServerWait,
     stores::{self, Stores},
 };
 
@@ -68,18 +71,22 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         anyhow::Ok(ExistingData { config, running_data_dirs })
     };
     match &command {
-        CliCommand::Run(RunOptions { role, open, wait_for_worker }) => {
+        CliCommand::Run(RunOptions { role, wait, open, wait_for_worker }) => {
             let loaded = Arc::new(load_built_config(&command)?);
             let config = loaded.config();
             commands::run::check_channels(config)?;
             commands::restored_copy::check_released(config)?;
             serve_in_runtime(async {
+                let signals = StopSignals::listen()?;
+                let wait = ServerWait::from_option(*wait);
                 let selection = models::select_models(&config.models).await;
-                let stores = stores::open(config, None).await?;
+                let opening = signals.stop.run_until_cancelled(stores::open_when_reachable(config, wait)).await;
+                let Some(stores) = opening.transpose()? else { return Ok(()) };
                 let browser = commands::run::browser(environment).filter(|_| *open);
                 let workers = adapters::open_worker_hosts(config, &stores.blobs, *wait_for_worker);
-                let process = ServingProcess { loaded: &loaded, stores, selection: &selection, role: *role, browser };
-                commands::run::run(process, workers, &mut std::io::stdout()).await
+                let process =
+                    ServingProcess { loaded: &loaded, stores, selection: &selection, role: *role, browser, wait };
+                commands::run::run(process, signals, workers, &mut std::io::stdout()).await
             })
         }
         CliCommand::Chat(options) => {

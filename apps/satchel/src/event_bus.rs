@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use satchel_domain::ChannelName;
 use satchel_local::LocalBus;
-use satchel_nats::{CHANNEL, NatsBus, NatsChannel, NatsConnection, RequestLimits, RequestListener, SenderCheck};
+use satchel_nats::{CHANNEL, NatsBus, NatsChannel, NatsConnection, NatsError, RequestLimits, RequestListener, SenderCheck};
 use satchel_ports::{Channel, EventBus, Pairings};
 use satchel_routing::tables;
 
 use crate::{
     config::{Config, leaf::list::OnOff, storage::BusBackend},
+    server_wait::ServerWait,
     stores::Stores,
 };
 
@@ -34,14 +35,15 @@ pub(crate) struct OpenRequests {
 /// Opens the bus that `bus.url` names.
 ///
 /// # Errors
-/// When its server can't be reached.
-pub(crate) async fn open(config: &Config, stores: &Stores) -> anyhow::Result<OpenBus> {
+/// When its server refuses, or can't be reached and isn't waited for.
+pub(crate) async fn open(config: &Config, stores: &Stores, wait: ServerWait) -> anyhow::Result<OpenBus> {
     let Stores { blobs, ledger, .. } = stores;
     let local = Arc::new(LocalBus::new());
     let Some(BusBackend::Nats(url)) = &config.bus.url else {
         return Ok(OpenBus { bus: local, requests: None, nats: None });
     };
-    let connection = NatsConnection::open(url).await.context("`bus.url` can't be used")?;
+    let connection = wait.connect("NATS", NatsError::is_retryable, || NatsConnection::open(url)).await;
+    let connection = connection.context("`bus.url` can't be used")?;
     let nats = NatsBus::start(&connection, local, Arc::clone(blobs)).await.context("`bus.url` can't be used")?;
     let nats = Arc::new(nats);
     let requests = (config.nats.requests == OnOff::On).then(|| OpenRequests {

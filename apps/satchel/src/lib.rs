@@ -38,6 +38,8 @@ pub mod otel;
 #[cfg(feature = "application")]
 pub mod platforms;
 #[cfg(feature = "application")]
+pub mod server_wait;
+#[cfg(feature = "application")]
 pub mod stores;
 
 #[cfg(feature = "application")]

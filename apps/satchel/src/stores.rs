@@ -8,11 +8,11 @@ use std::{
 };
 
 use anyhow::Context;
-use satchel_blobs_s3::S3Blobs;
+use satchel_blobs_s3::{BucketError, S3Blobs};
 use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
-use satchel_ledger_postgres::{PostgresLedger, Settings as PostgresSettings};
+use satchel_ledger_postgres::{ConnectError, PostgresLedger, Settings as PostgresSettings};
 use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
@@ -29,6 +29,7 @@ use crate::{
     ports::{
         BLOBS_DIR, WORKSPACES_DIR, create_private_dir, default_file_runner, open_blobs_directory, open_workspaces,
     },
+    server_wait::ServerWait,
 };
 
 /// The directory of temporary files for declared attachments in the data directory.
@@ -61,6 +62,18 @@ pub struct Stores {
 /// # Errors
 /// When a directory or the database can't be used.
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
+    open_stores(config, only, ServerWait::Never).await
+}
+
+/// As [`open`], but a database and a bucket that can't be reached may be waited for.
+///
+/// # Errors
+/// When a directory, the database or the bucket can't be used.
+pub async fn open_when_reachable(config: &Config, wait: ServerWait) -> anyhow::Result<Stores> {
+    open_stores(config, None, wait).await
+}
+
+async fn open_stores(config: &Config, only: Option<ConversationId>, wait: ServerWait) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
     create_private_dir(data_dir)
         .await
@@ -73,12 +86,13 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let ledger = connect_ledger(config, only, quotas, &clock, &ids).await.context("failed to open the ledger")?;
+    let ledger = connect_ledger(config, only, quotas, (&clock, &ids), wait).await;
+    let ledger = ledger.context("failed to open the ledger")?;
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
     let runner = file_runner(config);
-    let blobs = open_blobs(config).await?;
+    let blobs = open_blobs(config, wait).await?;
     let workspace = open_workspaces(workspaces_dir, shared, quota, runner).await?;
     let workspace = workspace.with_reserve(config.storage.reserve());
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger.storage)));
@@ -92,27 +106,27 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
 /// When the database can't be used.
 pub(crate) async fn open_database(config: &Config) -> anyhow::Result<Ledger> {
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    connect_ledger(config, None, QuotaRules::default(), &clock, &ids).await
+    connect_ledger(config, None, QuotaRules::default(), (&clock, &ids), ServerWait::Never).await
 }
 
 async fn connect_ledger(
     config: &Config,
     only: Option<ConversationId>,
     quotas: QuotaRules,
-    clock: &Arc<dyn Clock>,
-    ids: &Arc<dyn Ids>,
+    (clock, ids): (&Arc<dyn Clock>, &Arc<dyn Ids>),
+    wait: ServerWait,
 ) -> anyhow::Result<Ledger> {
-    let (clock, ids) = (Arc::clone(clock), Arc::clone(ids));
     let directory = match &config.storage.database_url {
         None => config.storage.data_dir(),
         Some(DatabaseBackend::Sqlite { directory }) => directory,
         Some(DatabaseBackend::Postgres(url)) => {
             let settings = PostgresSettings { only, quotas, ..PostgresSettings::new(url.clone()) };
-            return Ok(Arc::new(PostgresLedger::connect(settings, clock, ids).await?).into());
+            let connect = || PostgresLedger::connect(settings.clone(), Arc::clone(clock), Arc::clone(ids));
+            return Ok(Arc::new(wait.connect("PostgreSQL", ConnectError::is_retryable, connect).await?).into());
         }
     };
     let settings = Settings { only, quotas, ..Settings::default() };
-    Ok(Arc::new(SqliteLedger::open(directory, settings, clock, ids).await?).into())
+    Ok(Arc::new(SqliteLedger::open(directory, settings, Arc::clone(clock), Arc::clone(ids)).await?).into())
 }
 
 /// Opens the ledger of a data directory alone, to look after it while nothing runs in it.
@@ -186,13 +200,13 @@ pub fn blobs_dir(config: &Config) -> Option<PathBuf> {
 }
 
 /// Opens what holds the bytes of files.
-async fn open_blobs(config: &Config) -> anyhow::Result<Arc<dyn Blobs>> {
+async fn open_blobs(config: &Config, wait: ServerWait) -> anyhow::Result<Arc<dyn Blobs>> {
     match blobs_dir(config) {
         Some(directory) => {
             let blobs = open_blobs_directory(directory).await?;
             Ok(Arc::new(blobs.with_reserve(config.storage.reserve())))
         }
-        None => Ok(Arc::new(open_bucket(config).await.context("the file store can't be used")?)),
+        None => Ok(Arc::new(open_bucket(config, wait).await.context("the file store can't be used")?)),
     }
 }
 
@@ -200,10 +214,11 @@ async fn open_blobs(config: &Config) -> anyhow::Result<Arc<dyn Blobs>> {
 ///
 /// # Errors
 /// When it can't be used, or the configuration names none.
-pub(crate) async fn open_bucket(config: &Config) -> anyhow::Result<S3Blobs> {
+pub(crate) async fn open_bucket(config: &Config, wait: ServerWait) -> anyhow::Result<S3Blobs> {
     let settings = config.storage.bucket().context("`storage.blobs_url` can't be used")?;
     let settings = settings.context("`storage.blobs_url` names no bucket")?;
-    S3Blobs::new(&settings.clone().with_retry_timeout(BUCKET_CHECK_TIMEOUT))?.check().await?;
+    let checked = S3Blobs::new(&settings.clone().with_retry_timeout(BUCKET_CHECK_TIMEOUT))?;
+    wait.connect("the bucket", BucketError::is_retryable, || checked.check()).await?;
     Ok(S3Blobs::new(settings)?)
 }
 

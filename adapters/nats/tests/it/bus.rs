@@ -125,9 +125,9 @@ async fn a_refused_connection_names_the_host_alone() {
     harness.bus().await.publish(received(1)).await.unwrap();
     let address = harness.server.address();
     for (url, expected) in [
-        (format!("nats://ada:WR0NG@{address}"), format!("failed to connect to NATS at {address}")),
-        (format!("nats://ada:WR0NG@{address}/"), format!("failed to connect to NATS at {address}")),
-        ("nats://ada:WR0NG@127.0.0.1:1".to_owned(), "failed to connect to NATS at 127.0.0.1:1".to_owned()),
+        (format!("nats://ada:WR0NG@{address}"), format!("NATS at {address} refuses the connection; check the credentials")),
+        (format!("nats://ada:WR0NG@{address}/"), format!("NATS at {address} refuses the connection; check the credentials")),
+        ("nats://ada:WR0NG@127.0.0.1:1".to_owned(), "NATS can't be reached at 127.0.0.1:1".to_owned()),
         ("nats://ada:WR0NG@".to_owned(), "the NATS URL names no server".to_owned()),
     ] {
         let error = NatsConnection::open(&SecretString::from(url)).await.unwrap_err();

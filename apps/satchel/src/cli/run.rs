@@ -1,6 +1,10 @@
 //! The arguments of `run`, and the roles that a process can have.
 
+use std::str::FromStr;
+
 use clap::{Args, ValueEnum};
+
+use crate::config::leaf::amount::ConfigDuration;
 
 /// The arguments of `run`.
 #[derive(Debug, Default, Args)]
@@ -8,6 +12,11 @@ pub struct RunOptions {
     /// What this process does, where several share a database
     #[arg(long, value_enum, default_value_t)]
     pub role: Role,
+    /// Wait for a database, bucket or bus that can't be reached yet, at most this long if a duration is given
+    #[arg(
+        long, value_name = "DURATION", num_args = 0..=1, require_equals = true, value_parser = ConfigDuration::from_str
+    )]
+    pub wait: Option<Option<ConfigDuration>>,
     /// Open the page in this desktop's browser
     #[arg(long)]
     pub open: bool,

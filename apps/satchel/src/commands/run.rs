@@ -2,6 +2,7 @@
 
 mod discord;
 mod page_commands;
+mod stop_signals;
 mod system;
 mod telegram;
 mod work;
@@ -36,11 +37,11 @@ use tokio::{
     net::TcpListener,
     process::Command,
     runtime::Handle,
-    signal::unix::{SignalKind, signal},
     task::{JoinSet, block_in_place},
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::stop_signals::StopSignals;
 use self::{
     system::RunningSystem,
     work::{Work, start_work},
@@ -51,10 +52,11 @@ use crate::{
     build::{Satchel, SatchelOptions, build},
     cli::Role,
     config::{Config, LoadedConfig, leaf::list::OnOff, web::WebToken},
-    event_bus::{self, OpenRequests},
+    event_bus::{self, OpenBus, OpenRequests},
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
+    server_wait::ServerWait,
     stores::{self, Stores, file_directories},
 };
 
@@ -84,6 +86,8 @@ pub struct ServingProcess<'a> {
     pub role: Role,
     /// Opens the page on this desktop.
     pub browser: Option<&'static str>,
+    /// What is done about a bus that can't be reached.
+    pub wait: ServerWait,
 }
 
 /// Checks that at least one channel is configured.
@@ -110,13 +114,13 @@ pub fn check_channels(config: &Config) -> Result<(), UsageError> {
 /// When something can't be started or fails, or after a second signal.
 pub async fn run(
     process: ServingProcess<'_>,
+    signals: StopSignals,
     workers: WorkerHosts,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
-    let ServingProcess { loaded, stores, selection, role, browser } = process;
+    let ServingProcess { loaded, stores, selection, role, browser, wait } = process;
     let config = loaded.config();
-    let stop = CancellationToken::new();
-    let stop_now = stop_on_signals(&stop)?;
+    let StopSignals { stop, stop_now } = signals;
     let metrics = Metrics::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen.0 {
@@ -136,8 +140,10 @@ pub async fn run(
     }
     let media = Arc::clone(&workers.decoders.media);
     let stores = Stores { blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
+    let opening = stop.run_until_cancelled(event_bus::open(config, &stores, wait)).await;
+    let Some(bus) = opening.transpose()? else { return Ok(()) };
     let services = Services { loaded, stores: &stores, selection, role, metrics: &metrics, stop: &stop };
-    let address = services.start(workers, &mut tasks).await?;
+    let address = services.start(bus, workers, &mut tasks).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { ok_or_log(login_links.create()) } else { None };
@@ -172,6 +178,7 @@ impl Services<'_> {
     /// Starts the tasks of the role; returns the page's address.
     async fn start(
         &self,
+        mut open_bus: OpenBus,
         workers: WorkerHosts,
         tasks: &mut JoinSet<anyhow::Result<()>>,
     ) -> anyhow::Result<Option<SocketAddr>> {
@@ -183,7 +190,6 @@ impl Services<'_> {
         let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
         let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
         let named_models = models::open_by_name(agents, &config.models, files, delay, &wrap_model)?;
-        let mut open_bus = event_bus::open(config, stores).await?;
         let nats = open_bus.take_nats();
         let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(open_bus.bus, Arc::clone(metrics)));
         let page = match web_settings(config, selection, metrics, stores)? {
@@ -449,28 +455,6 @@ async fn wait_for_tasks(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &Cancella
         }
     }
     first_result
-}
-
-/// The first signal cancels `stop`; the second one cancels the returned token.
-fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken> {
-    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for signals")?;
-    let stop_now = CancellationToken::new();
-    let (stop, stop_now_token) = (stop.clone(), stop_now.clone());
-    tokio::spawn(async move {
-        let mut next_signal = async || {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        next_signal().await;
-        tracing::info!("stopping: finishing messages in flight; a second signal stops immediately");
-        stop.cancel();
-        next_signal().await;
-        stop_now_token.cancel();
-    });
-    Ok(stop_now)
 }
 
 /// Prints the addresses, the model, the data directory, and how to log in.

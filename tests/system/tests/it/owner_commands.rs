@@ -16,5 +16,6 @@ mod pending_worker;
 mod retries;
 mod run;
 mod server_process;
+mod server_wait;
 mod stub_server;
 mod typed_secrets;

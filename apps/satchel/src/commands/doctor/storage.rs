@@ -20,6 +20,7 @@ use crate::{
         Config,
         storage::{BlobBackend, DatabaseBackend},
     },
+    server_wait::ServerWait,
     stores,
 };
 
@@ -144,7 +145,7 @@ pub(super) fn check_directories(config: &Config) -> Vec<Finding> {
 pub(super) async fn check_bucket(config: &Config) -> Option<Finding> {
     const CHECK: &str = "bucket";
     let Some(BlobBackend::S3(_)) = &config.storage.blobs_url else { return None };
-    Some(match stores::open_bucket(config).await {
+    Some(match stores::open_bucket(config, ServerWait::Never).await {
         Ok(blobs) => Finding::ok(CHECK, format!("{} can be listed, read and written", blobs.address())),
         Err(error) => {
             let advice =

@@ -130,7 +130,7 @@ fn start_failure_is_explained() {
             "a bus that is away",
             &["bus.url=nats://ada:S3CRET@127.0.0.1:1", "web.listen=127.0.0.1:0"],
             1,
-            &["`bus.url` can't be used", "failed to connect to NATS at 127.0.0.1:1"],
+            &["`bus.url` can't be used", "NATS can't be reached at 127.0.0.1:1"],
         ),
         ("requests without a bus", &["nats.requests=on"], 2, &["nats.requests", "name it with `bus.url`"]),
     ];
