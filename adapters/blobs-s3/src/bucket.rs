@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::TryStreamExt;
 use object_store::{
-    BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+    BackoffConfig, Certificate, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
     aws::{AmazonS3, AmazonS3Builder},
     path::Path,
 };
@@ -59,12 +59,18 @@ impl BucketClient {
         let _already = rustls::crypto::ring::default_provider().install_default();
         let address = settings.address();
         let is_plain_http = settings.endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
-        let client = ClientOptions::new()
+        let certificates = settings.ca_file.as_deref().map(read_certificates).transpose()?;
+        let mut client = ClientOptions::new()
             .with_allow_http(is_plain_http)
             .with_connect_timeout(CONNECT_TIMEOUT)
             // A large blob may take as long as it takes; each piece of it may not.
             .with_timeout_disabled()
             .with_read_timeout(READ_TIMEOUT);
+        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(READ_TIMEOUT);
+        if let Some(TrustedCertificates { of_store, of_http }) = certificates {
+            client = of_store.into_iter().fold(client, ClientOptions::with_root_certificate);
+            http = http.tls_certs_merge(of_http);
+        }
         let backoff = BackoffConfig {
             init_backoff: Duration::from_millis(200),
             max_backoff: Duration::from_secs(5),
@@ -88,8 +94,8 @@ impl BucketClient {
             }
         }
         let store = builder.build().map_err(|error| BucketError::new(&error, &address))?;
-        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(READ_TIMEOUT).build();
-        let http = http.map_err(|_| BucketError::passing(&address, "can't be reached: no client can be made"))?;
+        let http =
+            http.build().map_err(|_| BucketError::passing(&address, "can't be reached: no client can be made"))?;
         let (prefix, region) = (settings.prefix.clone(), settings.region.clone());
         Ok(Arc::new(Self { store, http, prefix, url: settings.bucket_url(), region, address }))
     }
@@ -158,6 +164,26 @@ impl BucketClient {
         listed.map_err(|error| self.error(&error).with_need("listing needs the permission s3:ListBucket"))?;
         self.server_time().await.map(drop)
     }
+}
+
+/// The certificates of a file, as both clients take them.
+struct TrustedCertificates {
+    of_store: Vec<Certificate>,
+    of_http: Vec<reqwest::Certificate>,
+}
+
+/// Reads the certificates of a PEM file.
+fn read_certificates(file: &std::path::Path) -> Result<TrustedCertificates, BucketError> {
+    let name = file.display();
+    let pem = std::fs::read(file)
+        .map_err(|error| BucketError::lasting(format!("the certificates in `{name}` can't be read: {error}")))?;
+    let invalid = || BucketError::lasting(format!("`{name}` holds no certificates in the form PEM"));
+    let of_store = Certificate::from_pem_bundle(&pem).map_err(|_| invalid())?;
+    let of_http = reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| invalid())?;
+    if of_http.is_empty() {
+        return Err(invalid());
+    }
+    Ok(TrustedCertificates { of_store, of_http })
 }
 
 /// When the server wrote an object.

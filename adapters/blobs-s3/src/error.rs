@@ -1,6 +1,6 @@
 //! What a failed request to a bucket means, in words without credentials.
 
-use std::error::Error;
+use std::{error::Error, io};
 
 use object_store::client::{HttpError, HttpErrorKind};
 
@@ -38,6 +38,13 @@ impl BucketError {
 
     /// The meaning of an error; `address` is the bucket and its server.
     pub(crate) fn new(error: &object_store::Error, address: &str) -> Self {
+        if let Some(tls) = find_tls_error(error) {
+            let reason = format!(
+                "no encrypted connection to {address} ({tls}); check the host of its endpoint, and name the certificates of \
+                 its authority with `storage.blobs_ca_file` or AWS_CA_BUNDLE"
+            );
+            return Self { kind: BucketErrorKind::Lasting, reason };
+        }
         if let Some(kind) = transport_error_kind(error) {
             let why = match kind {
                 HttpErrorKind::Timeout => "doesn't answer in time",
@@ -100,6 +107,11 @@ impl BucketError {
         Self { kind: BucketErrorKind::Passing, reason: format!("{address} {what}") }
     }
 
+    /// Something that has to be changed before the first request.
+    pub(crate) fn lasting(reason: String) -> Self {
+        Self { kind: BucketErrorKind::Lasting, reason }
+    }
+
     /// The same error with the permission that is missing, if that is what it means.
     pub(crate) fn with_need(mut self, need: &str) -> Self {
         if self.kind == BucketErrorKind::Denied {
@@ -107,6 +119,22 @@ impl BucketError {
         }
         self
     }
+}
+
+/// Why a connection could not be encrypted, or the server's certificate is not trusted.
+fn find_tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<rustls::Error>() {
+            return Some(error);
+        }
+        // An `io::Error` leads to what caused its own cause, not to that.
+        cause = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 /// The kind of an error that came before any answer.

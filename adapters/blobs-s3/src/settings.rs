@@ -1,6 +1,6 @@
 //! Which bucket, where, and with which credentials: read from a URL and the usual variables.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use object_store::path::Path;
 use reqwest::Url;
@@ -23,6 +23,8 @@ pub struct S3Settings {
     pub(crate) endpoint: Option<String>,
     /// `None` takes those that the machine's role gives.
     pub(crate) credentials: Option<S3Keys>,
+    /// A PEM file with certificates to trust besides those of the machine.
+    pub(crate) ca_file: Option<PathBuf>,
     pub(crate) retry_timeout: Duration,
 }
 
@@ -109,7 +111,14 @@ impl S3Settings {
         }
         let credentials =
             keys.map(|(key_id, secret, token)| S3Keys { key_id, secret: secret.into(), token: token.map(Into::into) });
-        Ok(Self { bucket, prefix, region, endpoint, credentials, retry_timeout: RETRY_TIMEOUT })
+        let ca_file = variable("AWS_CA_BUNDLE").map(PathBuf::from);
+        Ok(Self { bucket, prefix, region, endpoint, credentials, ca_file, retry_timeout: RETRY_TIMEOUT })
+    }
+
+    /// Trusts the certificates in a PEM file besides those of the machine.
+    #[must_use]
+    pub fn with_ca_file(self, file: PathBuf) -> Self {
+        Self { ca_file: Some(file), ..self }
     }
 
     /// Tries a request again for this long instead of the standard time.

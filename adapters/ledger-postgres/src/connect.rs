@@ -1,6 +1,6 @@
 //! Connecting to the database, and clear words when that fails.
 
-use std::{str::FromStr, sync::Arc};
+use std::{io::ErrorKind, str::FromStr, sync::Arc};
 
 use satchel_ports::{Clock, Ids, ledger::HolderId};
 use secrecy::ExposeSecret;
@@ -97,11 +97,13 @@ impl ConnectError {
 }
 
 /// What the texts of errors name.
-struct ConnectionTarget {
-    server: String,
-    role: String,
-    database: String,
+pub(crate) struct ConnectionTarget {
+    pub(crate) server: String,
+    pub(crate) role: String,
+    pub(crate) database: String,
     schema: String,
+    /// Whether it is reached by a host and not by a file.
+    is_networked: bool,
 }
 
 impl PostgresLedger {
@@ -112,20 +114,12 @@ impl PostgresLedger {
     /// # Errors
     /// When the database can't be used, in words for the person who starts Satchel.
     pub async fn connect(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Self, ConnectError> {
-        let options = PgConnectOptions::from_str(settings.url.expose_secret())
-            .map_err(|source| ConnectError::Url { source: Box::new(source) })?;
-        let schema = Schema::from_options(options.get_options()).map_err(|name| ConnectError::SchemaName { name })?;
+        let (options, schema) = parse_url(&settings)?;
         let holder = HolderId(ids.next());
         let options = options
             .application_name(&schema.application_name(holder))
-            .statement_cache_capacity(STATEMENT_CACHE_CAPACITY)
-            .disable_statement_logging();
-        let target = ConnectionTarget {
-            server: format!("{}:{}", options.get_host(), options.get_port()),
-            role: options.get_username().to_owned(),
-            database: options.get_database().unwrap_or(options.get_username()).to_owned(),
-            schema: schema.name.clone(),
-        };
+            .statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
+        let target = ConnectionTarget::new(&options, &schema);
         let schema = Arc::new(schema);
         let prepared = tokio::time::timeout(settings.verb_timeout, prepare(&options, &schema)).await;
         match prepared {
@@ -142,6 +136,14 @@ impl PostgresLedger {
     }
 }
 
+/// Reads a URL: how to connect, and to which schema.
+pub(crate) fn parse_url(settings: &Settings) -> Result<(PgConnectOptions, Schema), ConnectError> {
+    let options = PgConnectOptions::from_str(settings.url.expose_secret())
+        .map_err(|source| ConnectError::Url { source: Box::new(source) })?;
+    let schema = Schema::from_options(options.get_options()).map_err(|name| ConnectError::SchemaName { name })?;
+    Ok((options.disable_statement_logging(), schema))
+}
+
 /// Brings the schema up to date, on a connection of its own.
 async fn prepare(options: &PgConnectOptions, schema: &Schema) -> Result<(), MigrateError> {
     let mut connection = PgConnection::connect_with(options).await?;
@@ -151,9 +153,29 @@ async fn prepare(options: &PgConnectOptions, schema: &Schema) -> Result<(), Migr
     migrated
 }
 
+/// Whether the connection could not be encrypted. Over a network only a file of certificates can be missing.
+fn is_tls_failure(error: &sqlx::Error, is_networked: bool) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) if error.kind() == ErrorKind::NotFound => is_networked,
+        sqlx::Error::Io(error) => matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory),
+        _ => false,
+    }
+}
+
 impl ConnectionTarget {
-    fn describe(self, error: MigrateError) -> ConnectError {
-        let Self { server, role, database, schema } = self;
+    pub(crate) fn new(options: &PgConnectOptions, schema: &Schema) -> Self {
+        Self {
+            server: format!("{}:{}", options.get_host(), options.get_port()),
+            role: options.get_username().to_owned(),
+            database: options.get_database().unwrap_or(options.get_username()).to_owned(),
+            schema: schema.name.clone(),
+            is_networked: options.get_socket().is_none() && !options.get_host().starts_with('/'),
+        }
+    }
+
+    pub(crate) fn describe(self, error: MigrateError) -> ConnectError {
+        let Self { server, role, database, schema, is_networked } = self;
         let (error, is_creating) = match error {
             MigrateError::Mismatch(mismatch) => return ConnectError::Schema(mismatch),
             MigrateError::MayNotCreate(error) => (error, true),
@@ -161,7 +183,7 @@ impl ConnectionTarget {
         };
         let code = error.as_database_error().and_then(|error| error.code()).map(|code| code.into_owned());
         let is_retryable = is_disconnected(&error);
-        let is_tls = matches!(error, sqlx::Error::Tls(_));
+        let is_tls = is_tls_failure(&error, is_networked);
         let source = Box::new(error);
         match code.as_deref() {
             Some("28P01" | "28000") => ConnectError::Refused { server, role, source },

@@ -16,6 +16,7 @@ mod forget_conversation;
 mod gateways;
 mod history;
 mod inbox;
+mod inspect;
 mod journal;
 mod lanes;
 mod listings;
@@ -45,7 +46,7 @@ mod workspace_usage;
 
 use std::sync::Arc;
 
-pub use crate::{connect::ConnectError, process::Settings, schema::SchemaMismatch};
+pub use crate::{connect::ConnectError, inspect::DatabaseInspection, process::Settings, schema::SchemaMismatch};
 use crate::{connections::Connections, process::Process};
 
 /// The ledger of one process on a database that others may share.

@@ -77,7 +77,7 @@ impl Schema {
         format!("satchel/{}/{}", &holder[24..], self.name)
     }
 
-    fn newest_version(&self) -> i64 {
+    pub(crate) fn newest_version(&self) -> i64 {
         i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
     }
 
@@ -128,19 +128,24 @@ impl Schema {
 
     /// Refuses to convert a schema with which others work.
     async fn require_unused(&self, connection: &mut PgConnection, found: i64) -> Result<(), MigrateError> {
-        let processes: i64 = sqlx::query_scalar(
+        let processes = self.count_processes(connection).await?;
+        if processes == 0 {
+            return Ok(());
+        }
+        let (schema, known) = (self.name.clone(), self.newest_version());
+        Err(MigrateError::Mismatch(SchemaMismatch::InUse { schema, found, known, processes }))
+    }
+
+    /// How many other processes work with the schema.
+    pub(crate) async fn count_processes(&self, connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+        sqlx::query_scalar(
             "SELECT COUNT(DISTINCT application_name) FROM pg_stat_activity \
              WHERE datname = current_database() AND pid <> pg_backend_pid() \
              AND split_part(application_name, '/', 1) = 'satchel' AND split_part(application_name, '/', 3) = $1",
         )
         .bind(&self.name)
         .fetch_one(connection)
-        .await?;
-        if processes == 0 {
-            return Ok(());
-        }
-        let (schema, known) = (self.name.clone(), self.newest_version());
-        Err(MigrateError::Mismatch(SchemaMismatch::InUse { schema, found, known, processes }))
+        .await
     }
 
     /// Creates the schema where it is missing, and the table of its version.
@@ -158,7 +163,7 @@ impl Schema {
     }
 
     /// Reads the version; `None` where there are no tables yet.
-    async fn read_version(&self, connection: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+    pub(crate) async fn read_version(&self, connection: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
         let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
             .bind(format!("\"{}\".schema_version", self.name))
             .fetch_one(&mut *connection)

@@ -1,8 +1,9 @@
-//! The connection to the NATS servers that a URL names. Credentials are taken out of the URL before the library gets it,
-//! because the library logs its URLs.
+//! The connection to the NATS servers of a configuration, and clear words when that fails.
 
 use std::{
-    fmt,
+    error::Error,
+    fmt, io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +12,7 @@ use std::{
 };
 
 use async_nats::{
-    Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr,
+    Client, ConnectError, ConnectErrorKind, ConnectOptions, Event,
     connection::State,
     jetstream::{
         Context, ContextBuilder, ErrorCode,
@@ -19,9 +20,12 @@ use async_nats::{
         message::PublishMessage,
     },
 };
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
-use crate::streams;
+use crate::{
+    settings::{ClientCertificate, NatsLogin, NatsSettings, Servers},
+    streams,
+};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,12 +46,29 @@ pub enum NatsError {
         #[source]
         source: ConnectError,
     },
-    /// The server answers, and doesn't let this process in.
-    #[error("NATS at {hosts} refuses the connection; check the credentials")]
-    Connect {
+    /// The connection can't be encrypted, or the server's certificate is not trusted.
+    #[error("no encrypted connection to NATS at {hosts}; check `bus.ca_file` and the host of `bus.url`")]
+    Tls {
         hosts: String,
         #[source]
         source: ConnectError,
+    },
+    /// The server answers, and doesn't let this process in.
+    #[error("NATS at {hosts} refuses the login; check `bus.url`, `bus.credentials` and `bus.nkey`")]
+    Login {
+        hosts: String,
+        #[source]
+        source: ConnectError,
+    },
+    /// What stands in `bus.credentials` is no credentials file.
+    #[error("`bus.credentials` is not the content of a credentials file, as `nsc generate creds` writes it")]
+    Credentials,
+    /// A file of certificates or of a key can't be read.
+    #[error("failed to read `{path}`")]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
     },
     /// JetStream is off or may not be used.
     #[error(
@@ -64,7 +85,7 @@ pub enum NatsError {
     Refused {
         action: &'static str,
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
     },
 }
 
@@ -79,17 +100,20 @@ impl NatsError {
                 CreateStreamErrorKind::JetStream(error) => error.kind() == ErrorCode::CLUSTER_NOT_AVAILABLE,
                 _ => false,
             },
-            Self::Url | Self::Connect { .. } | Self::Refused { .. } => false,
+            _ => false,
         }
     }
 
     fn from_connect_error(source: ConnectError, hosts: &str) -> Self {
         let hosts = hosts.to_owned();
         match source.kind() {
-            ConnectErrorKind::Dns | ConnectErrorKind::TimedOut | ConnectErrorKind::Io => {
-                Self::Unreachable { hosts, source }
+            ConnectErrorKind::Tls => Self::Tls { hosts, source },
+            // So the library calls a handshake that fails.
+            ConnectErrorKind::Io if is_invalid_data(&source) => Self::Tls { hosts, source },
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                Self::Login { hosts, source }
             }
-            _ => Self::Connect { hosts, source },
+            _ => Self::Unreachable { hosts, source },
         }
     }
 }
@@ -113,44 +137,58 @@ pub(crate) enum StoreError {
 pub struct NatsConnection {
     pub(crate) client: Client,
     pub(crate) jetstream: Context,
-}
-
-/// The servers of a URL, and how to log in there.
-#[derive(Debug)]
-struct Servers {
-    addresses: Vec<ServerAddr>,
-    credentials: Option<(String, Option<String>)>,
     /// For messages.
-    hosts: String,
+    pub(crate) hosts: String,
 }
 
 impl NatsConnection {
-    /// Connects to `nats://USER:PASSWORD@HOST:PORT`, `nats://TOKEN@HOST`, or `tls://…`; further servers of a cluster
-    /// follow after commas. `SSL_CERT_FILE` names certificates to trust.
+    /// Connects to the servers of the settings, and makes the streams that are missing.
     ///
     /// # Errors
-    /// When no server can be reached, or it has no JetStream.
-    pub async fn open(url: &SecretString) -> Result<Self, NatsError> {
-        let Servers { addresses, credentials, hosts } = Servers::parse(url.expose_secret()).ok_or(NatsError::Url)?;
-        let options = ConnectOptions::new()
+    /// When no server can be reached, or it refuses, or has no JetStream.
+    pub async fn open(settings: &NatsSettings) -> Result<Self, NatsError> {
+        let connection = Self::connect(settings).await?;
+        let created = streams::create_missing(&connection.jetstream).await;
+        created.map_err(|source| NatsError::Streams { hosts: connection.hosts.clone(), source })?;
+        Ok(connection)
+    }
+
+    /// Connects to the servers of the settings, and changes nothing there.
+    pub(crate) async fn connect(settings: &NatsSettings) -> Result<Self, NatsError> {
+        let Servers { addresses, credentials, hosts } =
+            Servers::parse(settings.url.expose_secret()).ok_or(NatsError::Url)?;
+        for path in settings.files() {
+            let read = tokio::fs::read(path).await;
+            read.map_err(|source| NatsError::File { path: path.clone(), source })?;
+        }
+        let mut options = ConnectOptions::new()
             .name("satchel")
             // What this process publishes reaches its own subscribers without the server.
             .no_echo()
             .connection_timeout(CONNECT_TIMEOUT)
             .event_callback(log_outages(hosts.clone()));
-        let options = match credentials {
+        if let Some(ca_file) = &settings.ca_file {
+            options = options.add_root_certificates(ca_file.clone());
+        }
+        if let Some(ClientCertificate { certificate_file, key_file }) = &settings.client_certificate {
+            options = options.add_client_certificate(certificate_file.clone(), key_file.clone());
+        }
+        options = match credentials {
             Some((user, Some(password))) => options.user_and_password(user, password),
             Some((token, None)) => options.token(token),
-            None => options,
+            None => match &settings.login {
+                Some(NatsLogin::Credentials(file)) => {
+                    options.credentials(file.expose_secret()).map_err(|_| NatsError::Credentials)?
+                }
+                Some(NatsLogin::Nkey(seed)) => options.nkey(seed.expose_secret().to_owned()),
+                None => options,
+            },
         };
         let connected = options.connect(addresses).await;
         let client = connected.map_err(|source| NatsError::from_connect_error(source, &hosts))?;
         let jetstream =
             ContextBuilder::new().timeout(RESPONSE_TIMEOUT).ack_timeout(RESPONSE_TIMEOUT).build(client.clone());
-        let connection = Self { client, jetstream };
-        let created = streams::create_missing(&connection.jetstream).await;
-        created.map_err(|source| NatsError::Streams { hosts, source })?;
-        Ok(connection)
+        Ok(Self { client, jetstream, hosts })
     }
 
     /// Publishes a message and waits until JetStream has stored it. A stream that is gone is made again for the next try.
@@ -168,7 +206,7 @@ impl NatsConnection {
         }
         // Where others subscribe to the subject, a stream that is gone shows as a confirmation that doesn't come.
         if let Err(error) = streams::create_missing(&self.jetstream).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "a stream can't be created again");
+            tracing::debug!(error = &error as &dyn Error, "a stream can't be created again");
         }
         match error.kind() {
             PublishErrorKind::StreamNotFound => Err(StoreError::StreamMissing),
@@ -187,45 +225,10 @@ impl fmt::Debug for NatsConnection {
     }
 }
 
-impl Servers {
-    /// Reads the servers of a URL; the first credentials are those of all servers.
-    fn parse(url: &str) -> Option<Self> {
-        let (scheme, rest) = url.split_once("://")?;
-        let mut servers = Self { addresses: Vec::new(), credentials: None, hosts: String::new() };
-        let mut hosts = Vec::new();
-        for server in rest.trim_end_matches('/').split(',') {
-            // Further servers may repeat the scheme.
-            let server = server.split_once("://").map_or(server, |(_, server)| server).trim_end_matches('/');
-            let (login, host) = server.rsplit_once('@').map_or((None, server), |(login, host)| (Some(login), host));
-            if let (Some(login), None) = (login, &servers.credentials) {
-                servers.credentials = Some(match login.split_once(':') {
-                    Some((user, password)) => (percent_decode(user)?, Some(percent_decode(password)?)),
-                    None => (percent_decode(login)?, None),
-                });
-            }
-            servers.addresses.push(format!("{scheme}://{host}").parse().ok()?);
-            hosts.push(host);
-        }
-        servers.hosts = hosts.join(", ");
-        let is_host = |address: &ServerAddr| !address.host().is_empty();
-        servers.addresses.iter().all(is_host).then_some(servers)
-    }
-}
-
-/// Decodes `%XX`, as URLs write what has a meaning in them.
-fn percent_decode(text: &str) -> Option<String> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => {
-                let digits = [bytes.next()?, bytes.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(decoded).ok()
+/// Whether what came was no message of TLS, or not a trusted one.
+fn is_invalid_data(error: &ConnectError) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData)
 }
 
 /// Logs once when the connection is lost and once when it is back.
@@ -240,33 +243,10 @@ fn log_outages(hosts: String) -> impl Fn(Event) -> std::future::Ready<()> + Send
                 tracing::info!(hosts, "connected to NATS again");
             }
             Event::ServerError(error) => {
-                tracing::warn!(hosts, error = &error as &dyn std::error::Error, "NATS reported an error");
+                tracing::warn!(hosts, error = &error as &dyn Error, "NATS reported an error");
             }
             event => tracing::debug!(hosts, %event, "event of the NATS connection"),
         }
         std::future::ready(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credentials_leave_the_url() {
-        for (url, hosts, credentials) in [
-            ("nats://h", "h", None),
-            ("nats://ada:p%40ss@h:4222", "h:4222", Some(("ada", Some("p@ss")))),
-            ("tls://t%2Fok@h/", "h", Some(("t/ok", None))),
-            ("nats://a:b@h1:1,h2:2,nats://c:d@[::1]:3", "h1:1, h2:2, [::1]:3", Some(("a", Some("b")))),
-        ] {
-            let servers = Servers::parse(url).unwrap();
-            let credentials = credentials.map(|(user, password)| (user.to_owned(), password.map(str::to_owned)));
-            assert_eq!((servers.hosts.as_str(), servers.credentials), (hosts, credentials), "{url}");
-            assert!(servers.addresses.iter().all(|address| !address.has_user_pass()), "{url}");
-        }
-        for wrong in ["h", "nats://", "nats://a:b@", "nats://%zz@h", "nats://h:port"] {
-            assert!(Servers::parse(wrong).is_none(), "{wrong}");
-        }
     }
 }

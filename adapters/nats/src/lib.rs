@@ -5,9 +5,11 @@
 mod bus;
 mod channel;
 mod connection;
+mod inspect;
 mod outgoing;
 mod request;
 mod request_listener;
+mod settings;
 mod streams;
 mod subject;
 
@@ -15,5 +17,7 @@ pub use self::{
     bus::NatsBus,
     channel::{CHANNEL, NatsChannel},
     connection::{NatsConnection, NatsError},
+    inspect::BusInspection,
     request_listener::{RequestLimits, RequestListener, SenderCheck},
+    settings::{ClientCertificate, NatsLogin, NatsSettings},
 };

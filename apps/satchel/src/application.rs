@@ -21,7 +21,10 @@ use crate::{
         ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{
-        self, audit::AuditFilter, not_built, resolve::ResolveServices,
+        self,
+        audit::AuditFilter,
+        not_built,
+        resolve::ResolveServices,
         run::{ServingProcess, StopSignals},
         send::SendRequest,
         terminal::TerminalEnv,

@@ -140,6 +140,7 @@ impl Config {
         playbooks::check_models(&self.playbooks, &self.models, resolver.problems);
         self.telegram.resolve(resolver, &agents);
         self.discord.resolve(resolver, &agents);
+        self.bus.resolve(resolver);
         self.nats.resolve(resolver, &self.bus);
         self.web.resolve(resolver);
         let hosted = schedules::hosted_channels(resolver, &self.web);

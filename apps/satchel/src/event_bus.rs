@@ -5,12 +5,14 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use satchel_domain::ChannelName;
 use satchel_local::LocalBus;
-use satchel_nats::{CHANNEL, NatsBus, NatsChannel, NatsConnection, NatsError, RequestLimits, RequestListener, SenderCheck};
+use satchel_nats::{
+    CHANNEL, NatsBus, NatsChannel, NatsConnection, NatsError, RequestLimits, RequestListener, SenderCheck,
+};
 use satchel_ports::{Channel, EventBus, Pairings};
 use satchel_routing::tables;
 
 use crate::{
-    config::{Config, leaf::list::OnOff, storage::BusBackend},
+    config::{Config, leaf::list::OnOff},
     server_wait::ServerWait,
     stores::Stores,
 };
@@ -39,10 +41,10 @@ pub(crate) struct OpenRequests {
 pub(crate) async fn open(config: &Config, stores: &Stores, wait: ServerWait) -> anyhow::Result<OpenBus> {
     let Stores { blobs, ledger, .. } = stores;
     let local = Arc::new(LocalBus::new());
-    let Some(BusBackend::Nats(url)) = &config.bus.url else {
+    let Some(settings) = config.bus.nats() else {
         return Ok(OpenBus { bus: local, requests: None, nats: None });
     };
-    let connection = wait.connect("NATS", NatsError::is_retryable, || NatsConnection::open(url)).await;
+    let connection = wait.connect("NATS", NatsError::is_retryable, || NatsConnection::open(&settings)).await;
     let connection = connection.context("`bus.url` can't be used")?;
     let nats = NatsBus::start(&connection, local, Arc::clone(blobs)).await.context("`bus.url` can't be used")?;
     let nats = Arc::new(nats);

@@ -100,15 +100,6 @@ async fn open_stores(config: &Config, only: Option<ConversationId>, wait: Server
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
 }
 
-/// Opens the ledger in the configured database alone.
-///
-/// # Errors
-/// When the database can't be used.
-pub(crate) async fn open_database(config: &Config) -> anyhow::Result<Ledger> {
-    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    connect_ledger(config, None, QuotaRules::default(), (&clock, &ids), ServerWait::Never).await
-}
-
 async fn connect_ledger(
     config: &Config,
     only: Option<ConversationId>,

@@ -110,7 +110,7 @@ pub(crate) fn build_binaries() -> Result<()> {
 
 /// Programs with which some tests check Satchel from outside, and the packages that provide them. A test that lacks one
 /// is reported as not run.
-const REQUIRED_TOOLS: [(&str, &str); 11] = [
+const REQUIRED_TOOLS: [(&str, &str); 12] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
@@ -123,6 +123,7 @@ const REQUIRED_TOOLS: [(&str, &str); 11] = [
     // The server's own programs are in no directory of the path.
     ("pg_ctlcluster", "postgresql"),
     ("nats-server", "nats-server"),
+    ("openssl", "openssl"),
 ];
 
 /// Installs missing programs where it has the rights, otherwise lists the packages to install.

@@ -1,11 +1,14 @@
 """Serves S3 with one bucket and two users, of whom one may only read, until standard input ends.
 
+The arguments are the bucket's name and, for HTTPS, the files of a certificate and its key.
+
 Prints the port and the users' keys as one line of JSON. From then on signatures and permissions are checked.
 """
 
 import json
 import logging
 import os
+import ssl
 import sys
 
 # Nothing of this machine's own account is read.
@@ -39,6 +42,11 @@ def add_user(name, actions):
 writer = add_user("writer", ["s3:*"])
 reader = add_user("reader", ["s3:ListBucket", "s3:GetObject"])
 client("s3").create_bucket(Bucket=sys.argv[1])
+
+if len(sys.argv) > 2:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[2], sys.argv[3])
+    server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
 
 settings.INITIAL_NO_AUTH_ACTION_COUNT = ActionAuthenticatorMixin.request_count = 0
 print(json.dumps({"port": port, "writer": writer, "reader": reader}), flush=True)

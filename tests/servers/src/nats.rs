@@ -15,6 +15,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use crate::TestCertificate;
+
 /// The longest that a start may take on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -53,6 +55,16 @@ impl NatsServer {
         let mut server = Self { directory, port: 0, server: None };
         server.spawn().await.map_err(|error| format!("a nats-server that starts, but {error}"))?;
         Ok(server)
+    }
+
+    /// Starts a server whose connections are encrypted, with further lines of configuration.
+    ///
+    /// # Errors
+    /// What a test would need.
+    pub async fn start_with_tls(certificate: &TestCertificate, configuration: &str) -> Result<Self, String> {
+        let TestCertificate { certificate, key } = certificate;
+        let (certificate, key) = (certificate.display(), key.display());
+        Self::start_with(&format!("tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}\n{configuration}")).await
     }
 
     /// The server's address, `127.0.0.1:PORT`.

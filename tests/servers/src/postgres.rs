@@ -16,6 +16,7 @@ use std::{
 };
 
 use self::cluster::{Cluster, find_programs};
+use crate::TestCertificate;
 
 /// The database in which tests have schemas of their own.
 const DATABASE: &str = "tests";
@@ -140,6 +141,20 @@ impl PostgresServer {
     pub async fn create_database(&self) -> Result<TestDatabase, String> {
         let cluster = self.cluster.clone();
         blocking(move || TestDatabase::create_on(cluster)).await
+    }
+
+    /// Restarts the server with this certificate; connections may be encrypted from then on.
+    ///
+    /// # Errors
+    /// When it can't be restarted.
+    pub async fn turn_on_tls(&self, certificate: &TestCertificate) -> Result<(), String> {
+        let (cluster, certificate) = (self.cluster.clone(), certificate.clone());
+        blocking(move || {
+            cluster.stop("fast")?;
+            cluster.install_certificate(&certificate)?;
+            cluster.start()
+        })
+        .await
     }
 
     /// Stops the server at once, as a crash does: no connection is told and nothing is written first.

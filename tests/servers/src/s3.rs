@@ -10,6 +10,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::TestCertificate;
+
 /// The server's pinned packages and its script.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 
@@ -26,6 +28,7 @@ pub struct S3Server {
     pub writer: S3Credentials,
     /// May list and read.
     pub reader: S3Credentials,
+    scheme: &'static str,
     port: u16,
     _process: Child,
     /// The server ends with its standard input.
@@ -53,9 +56,25 @@ impl S3Server {
     /// # Errors
     /// What a test would need.
     pub async fn start() -> Result<Self, String> {
+        Self::start_with(None).await
+    }
+
+    /// Starts a server with this certificate, which speaks HTTPS.
+    ///
+    /// # Errors
+    /// What a test would need.
+    pub async fn start_with_tls(certificate: &TestCertificate) -> Result<Self, String> {
+        Self::start_with(Some(certificate)).await
+    }
+
+    async fn start_with(certificate: Option<&TestCertificate>) -> Result<Self, String> {
         let packages = PythonPackages::install(PYTHON, "moto").await?;
         let mut command = packages.command(&Path::new(PYTHON).join("s3_server.py"));
-        let spawned = command.arg(BUCKET).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        command.arg(BUCKET);
+        if let Some(TestCertificate { certificate, key }) = certificate {
+            command.arg(certificate).arg(key);
+        }
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = spawned.map_err(|error| format!("python3 can't be run: {error}"))?;
         let stdin = process.stdin.take();
         let stdout = process.stdout.take().ok_or("the server's output can't be read")?;
@@ -65,7 +84,8 @@ impl S3Server {
         read.map_err(|_| "the server took too long to start")?.map_err(|error| error.to_string())?;
         let report = serde_json::from_str(&line).map_err(|_| "the server did not start")?;
         let StartReport { port, writer, reader } = report;
-        Ok(Self { writer, reader, port, _process: process, _stdin: stdin })
+        let scheme = if certificate.is_some() { "https" } else { "http" };
+        Ok(Self { writer, reader, scheme, port, _process: process, _stdin: stdin })
     }
 
     /// The port that it listens on.
@@ -83,7 +103,7 @@ impl S3Server {
     /// Its address.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", self.scheme, self.port)
     }
 
     /// The address of a prefix of its bucket, with the credentials of the user who may do everything.
@@ -97,6 +117,6 @@ impl S3Server {
     pub fn url_of(&self, bucket: &str, prefix: &str, credentials: &S3Credentials, port: u16) -> String {
         let S3Credentials { key_id, secret } = credentials;
         let secret = secret.replace('%', "%25").replace('/', "%2F").replace('+', "%2B");
-        format!("s3://{key_id}:{secret}@{bucket}/{prefix}?region=us-east-1&endpoint=http://127.0.0.1:{port}")
+        format!("s3://{key_id}:{secret}@{bucket}/{prefix}?region=us-east-1&endpoint={}://127.0.0.1:{port}", self.scheme)
     }
 }

@@ -4,4 +4,5 @@ mod contract;
 mod failures;
 mod memory;
 mod stage;
+mod tls;
 mod uploads;

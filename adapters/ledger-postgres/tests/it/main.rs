@@ -5,10 +5,12 @@
 mod connecting;
 mod failing;
 mod forgetting;
+mod inspecting;
 mod proxy;
 mod sharing;
 mod store;
 mod texts;
+mod tls;
 
 use std::sync::Arc;
 

@@ -8,10 +8,9 @@ use futures::{StreamExt, stream};
 use satchel_domain::{ConversationId, TurnId};
 use satchel_files::DirectoryBlobs;
 use satchel_local::LocalBus;
-use satchel_nats::{NatsBus, NatsConnection};
+use satchel_nats::{NatsBus, NatsConnection, NatsSettings};
 use satchel_ports::{BlobHint, Blobs, BusEvent, StoredBlob};
 use satchel_servers::nats::NatsServer;
-use secrecy::SecretString;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -52,7 +51,7 @@ impl Harness {
     }
 
     pub(crate) async fn connect(&self) -> NatsConnection {
-        NatsConnection::open(&SecretString::from(self.url.as_str())).await.unwrap()
+        NatsConnection::open(&NatsSettings::new(self.url.as_str().into())).await.unwrap()
     }
 
     /// Starts the bus of a process.

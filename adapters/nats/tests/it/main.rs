@@ -6,5 +6,7 @@ mod bus;
 mod bus_contract;
 mod channel;
 mod harness;
+mod inspecting;
 mod outages;
 mod requests;
+mod tls;

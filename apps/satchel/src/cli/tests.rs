@@ -15,6 +15,8 @@ fn valid_command_lines_parse() {
         "",
         "run",
         "run --open --wait-for-worker",
+        "run --role agent --wait",
+        "run --wait=2m",
         "--config a.yaml run --set a=b --set c=d --log debug",
         "chat",
         "chat --model small --conversation holiday",

@@ -9,6 +9,7 @@ mod permissions;
 mod platforms;
 mod providers;
 mod schedules;
+mod servers;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -85,7 +86,8 @@ pub(crate) async fn collect_findings(loaded: &LoadedConfig, own_processes: usize
     findings.extend(providers::check_model(&selection).await);
     let processes = storage::check_database(config, &mut findings).await;
     findings.extend(storage::check_directories(config));
-    findings.extend(storage::check_bucket(config).await);
+    findings.extend(servers::check_bucket(config).await);
+    findings.extend(servers::check_bus(config).await);
     findings.extend(backups::check_backups(config, SystemClock::new().wall()));
     findings.extend(permissions::check_permissions(config));
     findings.extend(web::check_page(config).await);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use satchel_blobs_s3::{S3Settings, S3SettingsError};
 use satchel_domain::DiskReserve;
+use satchel_nats::{ClientCertificate, NatsLogin, NatsSettings};
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use super::{
         address::FilePath,
         amount::{Size, SizeOrZero},
         leaf,
-        secret::{mask_url, read_secret},
+        secret::{Secret, mask_url, read_secret},
     },
     paths,
     resolver::Resolver,
@@ -35,6 +36,9 @@ pub struct StorageConfig {
     /// endpoint may also be in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION` and `AWS_ENDPOINT_URL`.
     #[schemars(extend("x-default" = "file: in the data directory"))]
     pub blobs_url: Option<BlobBackend>,
+    /// A file with the certificates (PEM) of authorities that a bucket's server may have its certificate from, besides those
+    /// that this machine trusts; or `AWS_CA_BUNDLE`.
+    pub blobs_ca_file: Option<FilePath>,
     /// How much of the disk stays free for the database: files that would use it are refused. 0 keeps nothing free.
     #[schemars(extend("x-default" = "1GiB or 5 % of the disk, whichever is less"))]
     reserve: Option<SizeOrZero>,
@@ -63,6 +67,17 @@ pub struct BusConfig {
     /// `local:` is the process itself. `nats://HOST` or, with TLS, `tls://HOST` is a NATS server with JetStream.
     #[schemars(extend("x-default" = "local:"))]
     pub url: Option<BusBackend>,
+    /// A file with the certificates (PEM) of the authorities that the server's certificate must come from, instead of those
+    /// that this machine trusts.
+    pub ca_file: Option<FilePath>,
+    /// The content of a NATS credentials file, with a JWT and the seed of its key; best as `credentials_file`.
+    pub credentials: Option<Secret>,
+    /// The seed of a NATS user's key, which begins with SU; best as `nkey_file`.
+    pub nkey: Option<Secret>,
+    /// A certificate (PEM) that proves to the server who this process is.
+    pub client_certificate_file: Option<FilePath>,
+    /// The key (PEM) of that certificate.
+    pub client_key_file: Option<FilePath>,
 }
 
 /// Which database holds the ledger.
@@ -172,6 +187,49 @@ impl Default for WorkspaceConfig {
     }
 }
 
+impl BusConfig {
+    /// How the NATS server is reached, if there is one.
+    #[must_use]
+    pub fn nats(&self) -> Option<NatsSettings> {
+        let Some(BusBackend::Nats(url)) = &self.url else { return None };
+        let path = |file: &Option<FilePath>| file.as_ref().map(|file| file.0.clone());
+        let certificate = path(&self.client_certificate_file).zip(path(&self.client_key_file));
+        let credentials = self.credentials.clone().map(|Secret(content)| NatsLogin::Credentials(content));
+        let nkey = self.nkey.clone().map(|Secret(seed)| NatsLogin::Nkey(seed));
+        Some(NatsSettings {
+            ca_file: path(&self.ca_file),
+            client_certificate: certificate
+                .map(|(certificate_file, key_file)| ClientCertificate { certificate_file, key_file }),
+            login: credentials.or(nkey),
+            ..NatsSettings::new(url.clone())
+        })
+    }
+
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+        let nats = self.nats();
+        let logins = [
+            ("bus.nkey", self.nkey.is_some()),
+            ("bus.credentials", self.credentials.is_some()),
+            ("bus.url", nats.as_ref().is_some_and(NatsSettings::has_login)),
+        ];
+        let given: Vec<_> = logins.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect();
+        if let [key, other, ..] = given[..] {
+            resolver.report(key, format!("`{key}` and the login of `{other}` can't both be used; remove one"));
+        }
+        match (&self.client_certificate_file, &self.client_key_file) {
+            (Some(_), None) => {
+                let message = "`bus.client_certificate_file` needs its key: set `bus.client_key_file`";
+                resolver.report("bus.client_certificate_file", message.to_owned());
+            }
+            (None, Some(_)) => {
+                let message = "`bus.client_key_file` needs its certificate: set `bus.client_certificate_file`";
+                resolver.report("bus.client_key_file", message.to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
 impl StorageConfig {
     /// The directory that holds everything that has no place of its own.
     #[must_use]
@@ -202,7 +260,11 @@ impl StorageConfig {
                 }
                 Ok(()) => {
                     let variable = |name: &str| resolver.variable(name).map(str::to_owned);
-                    self.bucket = Some(S3Settings::parse(url, variable));
+                    let settings = S3Settings::parse(url, variable);
+                    self.bucket = Some(match &self.blobs_ca_file {
+                        Some(file) => settings.map(|settings| settings.with_ca_file(file.0.clone())),
+                        None => settings,
+                    });
                 }
             }
         }

@@ -2,13 +2,16 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     net::TcpListener,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use satchel_requirements::{find_programs as find_on_path, is_superuser};
+
+use crate::TestCertificate;
 
 /// Where packages put the programs of a version, which is no directory of the path.
 const PACKAGED_PROGRAMS: &str = "/usr/lib/postgresql";
@@ -139,6 +142,23 @@ impl Cluster {
         start.args(["start", "--wait", "--silent", "--pgdata"]).arg(self.data());
         start.arg("--log").arg(self.directory.join("server/log")).arg("--options").arg(format!("-p {}", self.port));
         succeed(&mut start, "pg_ctl start")
+    }
+
+    /// Puts a certificate and its key where the server looks for them, and turns TLS on at its next start.
+    pub(super) fn install_certificate(&self, certificate: &TestCertificate) -> Result<(), String> {
+        let data = self.data();
+        for (source, name) in [(&certificate.certificate, "server.crt"), (&certificate.key, "server.key")] {
+            let target = data.join(name);
+            fs::copy(source, &target).map_err(describe("copying a certificate"))?;
+            // The server reads no key that others can read.
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).map_err(describe("closing a key"))?;
+            if is_superuser() {
+                succeed(Command::new("chown").arg(format!("{SERVER_USER}:")).arg(&target), "chown")?;
+            }
+        }
+        let settings = File::options().append(true).open(data.join("postgresql.auto.conf"));
+        let mut settings = settings.map_err(describe("opening the settings"))?;
+        settings.write_all(b"ssl = on\n").map_err(describe("writing the settings"))
     }
 
     pub(super) fn stop(&self, mode: &str) -> Result<(), String> {

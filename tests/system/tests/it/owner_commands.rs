@@ -17,5 +17,6 @@ mod retries;
 mod run;
 mod server_process;
 mod server_wait;
+mod shared_servers;
 mod stub_server;
 mod typed_secrets;

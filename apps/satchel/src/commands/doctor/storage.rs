@@ -14,13 +14,9 @@ use satchel_metrics::{FileDirectory, read_space};
 use satchel_ports::ledger::UndecodableCount;
 use tokio::time::timeout;
 
-use super::Finding;
+use super::{Finding, servers::check_postgres};
 use crate::{
-    config::{
-        Config,
-        storage::{BlobBackend, DatabaseBackend},
-    },
-    server_wait::ServerWait,
+    config::{Config, storage::DatabaseBackend},
     stores,
 };
 
@@ -42,7 +38,7 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
     let directory = match &config.storage.database_url {
         None => config.storage.data_dir(),
         Some(DatabaseBackend::Sqlite { directory }) => directory,
-        Some(DatabaseBackend::Postgres(_)) => return check_server(config, findings).await,
+        Some(DatabaseBackend::Postgres(url)) => return check_postgres(url, findings).await,
     };
     let path = directory.join("satchel.db");
     let path = path.display();
@@ -89,27 +85,6 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
     None
 }
 
-/// Checks the database on a server, and returns how many processes work with it.
-async fn check_server(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
-    const CHECK: &str = "database";
-    let advice = "start the server, or correct `storage.database_url`";
-    let found = match stores::open_database(config).await {
-        Ok(ledger) => ledger.archive.count_processes().await.map_err(anyhow::Error::from),
-        Err(error) => Err(error),
-    };
-    match found {
-        Ok(processes) => {
-            findings.push(Finding::ok(CHECK, "PostgreSQL answers, and its schema is up to date"));
-            // This one is no user of the data.
-            Some(processes.saturating_sub(1))
-        }
-        Err(error) => {
-            findings.push(Finding::problem(CHECK, format!("{error:#}"), advice));
-            None
-        }
-    }
-}
-
 /// Reports undecodable updates: mostly new features of the platform.
 fn undecodable_finding(UndecodableCount { channel, updates }: UndecodableCount) -> Finding {
     let found = match updates {
@@ -139,20 +114,6 @@ pub(super) fn check_directories(config: &Config) -> Vec<Finding> {
     findings.extend(check_same_filesystem(&directories));
     findings.extend(check_clock(data_dir));
     findings
-}
-
-/// Checks the bucket for the bytes of files, if they are in one.
-pub(super) async fn check_bucket(config: &Config) -> Option<Finding> {
-    const CHECK: &str = "bucket";
-    let Some(BlobBackend::S3(_)) = &config.storage.blobs_url else { return None };
-    Some(match stores::open_bucket(config, ServerWait::Never).await {
-        Ok(blobs) => Finding::ok(CHECK, format!("{} can be listed, read and written", blobs.address())),
-        Err(error) => {
-            let advice =
-                "`docs/guide/scaling.md` has the permissions that it takes; check the URL, the keys and the network";
-            Finding::problem(CHECK, format!("{error:#}"), advice)
-        }
-    })
 }
 
 /// Checks whether a directory is writable and has free space.

@@ -92,6 +92,8 @@ fn mistakes_that_span_settings_keep_their_place() {
         "schedules:\n  a: { cron: x, conversation: 'discord:1', script: a, prompt: b, script_file: c }\n",
         "attachments:\n  allow_hosts: ['a b', ok, 'c/d']\n  allowed_mime_types: { image: [a, b], file: ['*/*'] }\n",
         "turn:\n  steering: off\ndelivery: { pace: platform, on_doubt: on }\nbus: { url: 'nats://h' }\n",
+        "bus:\n  url: 'nats://u:p@h'\n  nkey: SUA\n  client_key_file: key.pem\n",
+        "bus:\n  url: 'nats://h'\n  credentials: a\n  nkey: b\n  client_certificate_file: certificate.pem\n",
         "agents: [a]\ntasks: {}\nmcp: text\n",
         "telegram:\n  limits: { text: 99, caption: 1000001, file_bytes: 0, files_together: 101, request_bytes: 5 }\n",
     ];

@@ -38,7 +38,7 @@ fn run_doctor(home: &TestHome, settings: &[&str]) -> ProcessOutput {
     run_to_end(&mut command)
 }
 
-fn assert_found(output: &ProcessOutput, check: &str, level: &str, words: &[&str]) {
+pub(super) fn assert_found(output: &ProcessOutput, check: &str, level: &str, words: &[&str]) {
     output.assert_no_crash(check);
     let found = findings(output, check);
     let fits = |(of, text): &(String, String)| of == level && words.iter().all(|words| text.contains(words));

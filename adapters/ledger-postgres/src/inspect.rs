@@ -1,0 +1,88 @@
+//! What a database holds, found without changing it: for checks beside a running process.
+
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+
+use crate::{
+    ConnectError, Settings,
+    connect::{ConnectionTarget, parse_url},
+    connections::set_up,
+    schema::{MigrateError, Schema},
+};
+
+/// The name by which an inspection shows itself, which is no process that works with the schema.
+const APPLICATION_NAME: &str = "satchel doctor";
+
+/// What a database holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseInspection {
+    /// Its host and port.
+    pub server: String,
+    pub database: String,
+    pub schema: String,
+    pub role: String,
+    /// The version of the schema; `None` where the first start creates it.
+    pub version: Option<i64>,
+    /// The version that this program needs.
+    pub known: i64,
+    /// How many processes work with the schema.
+    pub processes: usize,
+    /// Whether the schema has tables, and none of them says that it is Satchel's.
+    pub is_foreign: bool,
+    /// Whether the role may make the tables that are missing.
+    pub can_create: bool,
+    /// Whether it may do everything on the server.
+    pub is_superuser: bool,
+}
+
+impl DatabaseInspection {
+    /// Finds out what the database of these settings holds.
+    ///
+    /// # Errors
+    /// When the database can't be used, in words for the person who runs Satchel.
+    pub async fn read(settings: &Settings) -> Result<Self, ConnectError> {
+        let (options, schema) = parse_url(settings)?;
+        let options = options.application_name(APPLICATION_NAME);
+        let target = ConnectionTarget::new(&options, &schema);
+        let inspected = tokio::time::timeout(settings.verb_timeout, inspect(&options, &schema, &target)).await;
+        match inspected {
+            Ok(Ok(inspection)) => Ok(inspection),
+            Ok(Err(error)) => Err(target.describe(MigrateError::Database(error))),
+            Err(elapsed) => Err(ConnectError::Unreachable { server: target.server, source: Box::new(elapsed) }),
+        }
+    }
+}
+
+async fn inspect(
+    options: &PgConnectOptions,
+    schema: &Schema,
+    target: &ConnectionTarget,
+) -> Result<DatabaseInspection, sqlx::Error> {
+    let mut connection = PgConnection::connect_with(options).await?;
+    set_up(&mut connection, schema).await?;
+    let version = schema.read_version(&mut connection).await?;
+    let processes = schema.count_processes(&mut connection).await?;
+    let (is_foreign, can_create, is_superuser): (bool, bool, bool) = sqlx::query_as(
+        "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1 AND $2), \
+         CASE WHEN EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1) THEN has_schema_privilege($1, 'CREATE') \
+         ELSE has_database_privilege(current_database(), 'CREATE') END, \
+         (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)",
+    )
+    .bind(&schema.name)
+    .bind(version.is_none())
+    .fetch_one(&mut connection)
+    .await?;
+    let _closed = connection.close().await;
+    let ConnectionTarget { server, role, database, .. } = target;
+    Ok(DatabaseInspection {
+        server: server.clone(),
+        database: database.clone(),
+        schema: schema.name.clone(),
+        role: role.clone(),
+        version,
+        known: schema.newest_version(),
+        processes: usize::try_from(processes).unwrap_or(0),
+        is_foreign,
+        can_create,
+        is_superuser,
+    })
+}
