@@ -7,6 +7,7 @@ mod bus;
 mod channel;
 mod disk;
 mod inbound;
+mod lost_events;
 mod model;
 pub mod server;
 mod workspace;
@@ -28,11 +29,13 @@ use satchel_ports::{
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
+use self::lost_events::{LostEventLabels, LostEventSource};
 pub use self::{
     bus::MeasuredBus,
     channel::MeasuredChannel,
     disk::{FileDirectory, read_space},
     inbound::MeasuredInbound,
+    lost_events::LostEvents,
     model::MeasuredModel,
     workspace::MeasuredWorkspace,
 };
@@ -142,6 +145,8 @@ pub struct Metrics {
     directories: Vec<FileDirectory>,
     disk_free: Family<DiskLabels, Gauge>,
     disk_reserve: Family<DiskLabels, Gauge>,
+    lost_events: Family<LostEventLabels, Counter>,
+    lost_event_source: LostEventSource,
     /// Held while the disks are measured.
     disk_lock: Arc<Mutex<()>>,
 }
@@ -173,6 +178,8 @@ impl Metrics {
             directories,
             disk_free: Family::default(),
             disk_reserve: Family::default(),
+            lost_events: Family::default(),
+            lost_event_source: LostEventSource::default(),
             disk_lock: Arc::default(),
         };
         metrics.register();
@@ -216,12 +223,20 @@ impl Metrics {
         registry.register_with_unit("disk_free", help, Unit::Bytes, self.disk_free.clone());
         let help = "Free bytes reserved for the database, which no file uses";
         registry.register_with_unit("disk_reserve", help, Unit::Bytes, self.disk_reserve.clone());
+        let help = "Events between processes that were not read or not published, by reason";
+        registry.register("bus_events_lost", help, self.lost_events.clone());
+    }
+
+    /// Where the events come from that did not arrive: a bus that leaves this process.
+    pub fn watch_lost_events(&self, count: impl Fn() -> LostEvents + Send + Sync + 'static) {
+        self.lost_event_source.set(Box::new(count));
     }
 
     /// Returns all metrics as text. Reads the oldest part, the undecodable updates and the stored files from the
     /// ledger, and the free space from the system.
     pub async fn render(&self, ledger: &Ledger, now: Timestamp) -> String {
         self.measure_disks().await;
+        self.lost_event_source.measure(&self.lost_events);
         let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_TIMEOUT, ledger.archive.parts(&oldest)).await {
             Ok(Ok(parts)) => {

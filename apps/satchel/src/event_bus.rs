@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use satchel_domain::ChannelName;
 use satchel_local::LocalBus;
+use satchel_metrics::{LostEvents, Metrics};
 use satchel_nats::{
     CHANNEL, NatsBus, NatsChannel, NatsConnection, NatsError, RequestLimits, RequestListener, SenderCheck,
 };
@@ -84,6 +85,13 @@ pub(crate) async fn flush(nats: Option<Arc<NatsBus>>) {
 }
 
 impl OpenBus {
+    /// Shows in the metrics how many events did not arrive, where events leave this process.
+    pub(crate) fn measure(&self, metrics: &Metrics) {
+        let Some(nats) = self.nats.clone() else { return };
+        metrics
+            .watch_lost_events(move || LostEvents { skipped: nats.skipped_events(), dropped: nats.dropped_events() });
+    }
+
     /// Takes out what has to be flushed at the end.
     pub(crate) fn take_nats(&mut self) -> Option<Arc<NatsBus>> {
         self.nats.take()

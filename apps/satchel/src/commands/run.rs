@@ -142,6 +142,7 @@ pub async fn run(
     let stores = Stores { blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
     let opening = stop.run_until_cancelled(event_bus::open(config, &stores, wait)).await;
     let Some(bus) = opening.transpose()? else { return Ok(()) };
+    bus.measure(&metrics);
     let services = Services { loaded, stores: &stores, selection, role, metrics: &metrics, stop: &stop };
     let address = services.start(bus, workers, &mut tasks).await?;
     let login_links = LoginLinks::new(&key_file(config));

@@ -117,6 +117,54 @@ async fn request_of_a_killed_process_is_one_turn() {
     assert_eq!(satchel.wait_for_exit().exit_code(), Some(0));
 }
 
+/// Whatever others publish, Satchel goes on, skips what it can't read, and counts that.
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_events_and_requests_change_nothing() {
+    let Some(server) = required(NatsServer::start().await) else { return };
+    let (fake, home) = home_on_nats(&server.url()).await;
+    let satchel = ServerProcess::start(&home, &[]);
+    let client = async_nats::connect(server.url()).await.expect("the server is there");
+    let mut receipts = client.subscribe("satchel.v1.receipt.>").await.expect("a subscription");
+    let turn = "0197a000-0000-7000-8000-000000000001";
+    let bad_events = [
+        json!({ "v": 2, "type": "evt.message.received", "place": "elsewhere" }).to_string(),
+        json!({ "v": 1, "type": "evt.of.a.later.release", "conversation": "web:test" }).to_string(),
+        "{\"v\": 1".to_owned(),
+        "x".repeat(900_000),
+    ];
+    // Readable, and about nothing: out of order, repeated, of a turn that doesn't exist.
+    let completed = json!({
+        "v": 1, "type": "evt.turn.completed", "conversation": "web:test", "turn": turn, "ending": "done",
+        "response": { "text": "Never said.", "voice": null, "attachments": [] },
+    });
+    let received = json!({ "v": 1, "type": "evt.message.received", "conversation": "web:test", "turn": turn });
+    let stray = [completed.to_string(), received.to_string(), received.to_string()];
+    for event in bad_events.iter().chain(&stray) {
+        let published = client.publish("satchel.v1.evt.web.test.x", event.clone().into()).await;
+        published.expect("it is sent");
+    }
+    let context = jetstream::new(client);
+    for (request, reason) in [
+        (json!({ "v": 2, "type": "cmd.turn.request", "id": "later" }), "version 2 is unknown"),
+        (json!({ "v": 1, "type": "cmd.turn.request", "id": "empty", "conversation": "nats:a" }), "it has neither"),
+        (json!(["no request"]), "`v` is missing"),
+    ] {
+        let published = context.publish("satchel.v1.cmd.turn.request.orders", request.to_string().into()).await;
+        published.expect("it is sent").await.expect("it is stored");
+        let receipt = timeout(TIMEOUT, receipts.next()).await.expect("a receipt comes").expect("it is open");
+        let receipt: Value = serde_json::from_slice(&receipt.payload).expect("it is JSON");
+        assert_eq!(receipt["type"], "evt.turn.request.rejected", "{receipt}");
+        assert!(receipt["reason"].as_str().is_some_and(|text| text.starts_with(reason)), "{receipt}");
+    }
+    fake.reply(ModelReply::text("All is well."));
+    let turn = satchel.send_and_wait("are you well?").await;
+    assert_eq!(turn["parts"][0]["text"], "All is well.", "{turn:#}");
+    assert_eq!(fake.requests().len(), 1, "nothing of it became a turn");
+    let (_, metrics) = satchel.get("/metrics").await;
+    let expected = format!("satchel_bus_events_lost_total{{reason=\"skipped\"}} {}", bad_events.len());
+    assert!(metrics.contains(&expected), "{expected}: {metrics}");
+}
+
 /// The model never ends its text, so that nothing of it is in the ledger: only the bus can have brought it.
 #[tokio::test(flavor = "multi_thread")]
 async fn page_of_one_process_shows_the_text_of_another() {
