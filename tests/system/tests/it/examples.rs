@@ -1,5 +1,7 @@
 //! The examples of the documentation, each run with its own files by the real binary and a model on the wire.
 
+mod cluster_example;
+
 use std::{collections::BTreeSet, path::Path};
 
 use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, RecordedRequest, ScriptedCall};
@@ -10,7 +12,8 @@ use serde_json::{Value, json};
 const MODEL: &str = "gpt-5-mini";
 
 /// The examples that have a test below.
-const TESTED: [&str; 5] = ["document-analyser", "family-bot", "image-classifier", "nats-client", "nightly-report"];
+const TESTED: [&str; 6] =
+    ["cluster", "document-analyser", "family-bot", "image-classifier", "nats-client", "nightly-report"];
 
 /// An example in a directory of its own, as a person has it who copied it.
 struct ExampleHarness {
@@ -73,7 +76,7 @@ fn every_example_is_tested_and_described() {
     let entries = std::fs::read_dir(&directory).expect("there are examples").flatten();
     let names: BTreeSet<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     assert_eq!(names, TESTED.map(str::to_owned).into());
-    let guide = ["attachments.md", "events.md"].map(|page| {
+    let guide = ["attachments.md", "events.md", "scaling.md"].map(|page| {
         std::fs::read_to_string(workspace_root().join("docs/guide").join(page)).expect("the guide is there")
     });
     let guide = guide.concat();
