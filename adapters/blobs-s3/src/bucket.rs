@@ -13,7 +13,7 @@ use satchel_ports::BlobError;
 use secrecy::ExposeSecret;
 use uuid::Uuid;
 
-use crate::{error::BucketError, settings::S3Settings};
+use crate::{connector::BucketConnector, error::BucketError, settings::S3Settings};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -82,6 +82,7 @@ impl BucketClient {
             .with_region(&settings.region)
             .with_client_options(client)
             .with_retry(retry)
+            .with_http_connector(BucketConnector)
             // Servers that imitate S3 don't all have it.
             .with_disable_bulk_delete(true);
         if let Some(endpoint) = &settings.endpoint {

@@ -4,6 +4,8 @@ use std::{error::Error, io};
 
 use object_store::client::{HttpError, HttpErrorKind};
 
+use crate::connector::original_status;
+
 /// Codes of servers that have no room left.
 const FULL_CODES: [&str; 4] =
     ["QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull", "InsufficientStorage"];
@@ -53,7 +55,7 @@ impl BucketError {
             return Self { kind: BucketErrorKind::Passing, reason: format!("{address} {why}") };
         }
         let text = error.to_string();
-        let status = between(&text, "status code: ", " ").and_then(|status| status.parse().ok());
+        let status = between(&text, "status code: ", " ").and_then(|status| status.parse().ok()).map(original_status);
         Self::from_answer(status, &text, address)
     }
 

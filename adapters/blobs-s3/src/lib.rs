@@ -7,6 +7,7 @@
 mod blobs;
 mod bucket;
 mod collection;
+mod connector;
 mod error;
 mod settings;
 mod unfinished;

@@ -3,9 +3,10 @@
 use std::process::{Child, Stdio};
 
 use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, ScriptedCall};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_requirements::required;
-use satchel_servers::S3Server;
+use satchel_servers::{BucketProxy, S3Server};
 use satchel_system::real_binary::{ProcessOutput, TestHome, run_to_end};
 use satchel_wait::wait_until;
 
@@ -63,6 +64,70 @@ async fn files_of_a_chat_are_kept_in_the_bucket() {
     let backup = home.run(&["backup", "create", "../backups"]);
     assert_eq!(backup.exit_code(), Some(1), "{backup:#?}");
     assert!(backup.stderr.contains("back up the bucket by its own means"), "{backup:#?}");
+}
+
+/// The person and the model are told; what was stored stays, and what comes when there is room again is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_bucket_refuses_files_until_there_is_room() {
+    let Some(server) = required(S3Server::start().await) else { return };
+    let proxy = BucketProxy::start(server.port()).await.expect("a loopback port");
+    let (home, telegram) = (TestHome::new(), FakeTelegram::start(TelegramRules::default()).await.expect("a port"));
+    let model = FakeModelServer::start().await.expect("a loopback port");
+    let chat = telegram.private_chat(telegram.person(ANN, "Ann"));
+    let wire = ModelWire::OpenAiChat;
+    home.write_file(
+        "satchel.yaml",
+        format!(
+            "telegram: {{ token: '{}', api_url: '{}', owners: [{ANN}] }}\nweb: {{ listen: off }}\nmodel: fake\n\
+             models: {{ fake: {{ provider: openai, base_url: '{}', api_key: '{}', model: '{}' }} }}\n\
+             storage: {{ blobs_url: '{}' }}\n",
+            telegram.token(),
+            telegram.api_url(),
+            model.base_url(wire),
+            FakeModelServer::KEY,
+            wire.model(),
+            server.url_of(server.bucket(), "", &server.writer, proxy.port()),
+        ),
+    );
+    let _running = serve(&home);
+    let [kept, refused, late] = [("kept.bin", 1), ("refused.bin", 2), ("late.bin", 3)]
+        .map(|(name, seed)| FakeFile::generated(name, "application/octet-stream", seed, 100_000));
+    let send = |file: &FakeFile| {
+        let message = PersonMessage::file(FileKind::Document, file.clone());
+        telegram.person_sends(chat, ANN, message.caption(&format!("this is {}", file.filename)));
+    };
+    let has_text = |text: &str| telegram.transcript().texts(chat).iter().any(|sent| sent.contains(text));
+    model.reply(ModelReply::text("I have it."));
+    send(&kept);
+    wait_until("an answer", || has_text("I have it.")).await;
+
+    proxy.set_full(true);
+    model.reply(ModelReply::text("What a pity."));
+    send(&refused);
+    wait_until("an answer", || has_text("What a pity.")).await;
+    assert!(has_text("I couldn't accept refused.bin"), "{}", telegram.transcript());
+    let read = model.last().user_text();
+    assert!(read.contains("Not taken: \"refused.bin\""), "{read}");
+    let write = r#"{"path": "/tmp/own.txt", "content": "made here"}"#;
+    model.reply(ModelReply::calls([ScriptedCall::new("file_write", write)]));
+    model.reply(ModelReply::calls([ScriptedCall::new("attachment_add", r#"{"path": "/tmp/own.txt"}"#)]));
+    model.reply(ModelReply::text("I can't send it now."));
+    telegram.person_says(chat, ANN, "make a file");
+    wait_until("an answer", || has_text("I can't send it now.")).await;
+    let added = format!("{:?}", model.last().results().last());
+    assert!(added.contains("no space is left"), "{added}");
+    assert!(telegram.transcript().files(chat).is_empty(), "{}", telegram.transcript());
+
+    proxy.set_full(false);
+    model.reply(ModelReply::text("That one fits."));
+    send(&late);
+    wait_until("an answer", || has_text("That one fits.")).await;
+    for (number, file) in [(1, &kept), (2, &late)] {
+        telegram.person_says(chat, ANN, &format!("/resend {number}"));
+        wait_until("the file", || telegram.transcript().files(chat).len() == number).await;
+        let sent = telegram.transcript().files(chat).last().map(|sent| sent.sha256);
+        assert_eq!(sent, Some(file.sha256()), "{}", telegram.transcript());
+    }
 }
 
 /// Writes a file to the store of a URL, with these variables.
