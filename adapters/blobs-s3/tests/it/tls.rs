@@ -12,7 +12,7 @@ async fn start(authority: &TestAuthority, subject: &str) -> Result<S3Server, Str
 }
 
 fn settings(server: &S3Server) -> S3Settings {
-    S3Settings::parse(&server.url("tls"), |_| None).unwrap()
+    S3Settings::parse(&server.url("tls"), |_| None).expect("the URL is valid")
 }
 
 async fn refused(settings: S3Settings) -> String {
