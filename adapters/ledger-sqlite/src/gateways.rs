@@ -32,7 +32,12 @@ pub(crate) fn claim(db: &Database, channel: &ChannelName) -> Result<Option<Gatew
     Ok(Some(GatewayLease { channel: channel.clone(), holder, token: token.cast_unsigned() }))
 }
 
-pub(crate) fn is_held(db: &Database, lease: &GatewayLease) -> Result<bool> {
+pub(crate) fn is_held(db: &Database, channel: &ChannelName) -> Result<bool> {
+    let holder = find(db, channel)?.and_then(|(holder, _)| holder);
+    Ok(holder.is_some_and(|holder| !db.process.owners.is_gone(holder)))
+}
+
+pub(crate) fn is_lease_valid(db: &Database, lease: &GatewayLease) -> Result<bool> {
     Ok(find(db, &lease.channel)? == Some((Some(lease.holder), lease.token.cast_signed())))
 }
 

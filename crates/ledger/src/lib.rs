@@ -18,7 +18,7 @@ pub mod stored;
 
 pub use self::{
     claim::{Claim, LaneState, claim, is_free, is_held_by},
-    complete::{IncompleteTurn, reply_parts},
+    complete::{IncompleteTurn, reply_parts, start_first},
     pairing::{
         CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger,
         attempts_left, decide_pairing,

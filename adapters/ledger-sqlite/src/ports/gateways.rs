@@ -18,9 +18,14 @@ impl Gateways for SqliteLedger {
         self.writer.run(OPERATION, move |db| gateways::claim(db, &channel)).await
     }
 
+    async fn is_gateway_held(&self, channel: &ChannelName) -> Result<bool, LedgerError> {
+        let channel = channel.clone();
+        self.read("looking for a gateway", move |db| gateways::is_held(db, &channel)).await
+    }
+
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {
         let lease = lease.clone();
-        self.read("renewing a gateway", move |db| gateways::is_held(db, &lease)).await
+        self.read("renewing a gateway", move |db| gateways::is_lease_valid(db, &lease)).await
     }
 
     async fn release_gateway(&self, lease: &GatewayLease) -> Result<(), LedgerError> {

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::build::LaneRole;
+
 /// The arguments of `run`.
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
@@ -24,8 +26,10 @@ pub enum Role {
     All,
     /// Receives messages, and serves the page: agents answer.
     Gateway,
-    /// Answers what gateways receive, delivers it, and does what is scheduled.
+    /// Answers what gateways receive, and does what is scheduled; delivers, too, while no delivery worker runs.
     Agent,
+    /// Delivers what agents answer.
+    Delivery,
 }
 
 impl Role {
@@ -35,9 +39,20 @@ impl Role {
         matches!(self, Self::All | Self::Gateway)
     }
 
-    /// Whether it works on turns, deliveries and what is scheduled.
+    /// Whether it runs turns, and starts those that are scheduled.
     #[must_use]
-    pub fn works(self) -> bool {
+    pub fn answers(self) -> bool {
         matches!(self, Self::All | Self::Agent)
+    }
+
+    /// Which work of lanes it does; `None` for one that only receives.
+    #[must_use]
+    pub fn lane_role(self) -> Option<LaneRole> {
+        match self {
+            Self::All => Some(LaneRole::All),
+            Self::Gateway => None,
+            Self::Agent => Some(LaneRole::Turns),
+            Self::Delivery => Some(LaneRole::Deliveries),
+        }
     }
 }
