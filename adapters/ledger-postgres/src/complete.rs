@@ -10,7 +10,7 @@ use crate::{
     database::{Database, Json, id_array, params},
     error::Result,
     forget_conversation, history,
-    lanes::LaneId,
+    lanes::{self, LaneId},
     parts,
     progress::TurnProgress,
     questions,
@@ -36,6 +36,9 @@ pub(crate) async fn complete_turn(db: &Database, lease: &Lease, completed: Compl
     mark_completed(db, &completed, &records).await?;
     audit::insert(db, lane, turn, &completed.changes).await?;
     mark_reported(db, lane, &completed.reported_failures).await?;
+    if completed.hands_over {
+        lanes::give_back(db, lane).await?;
+    }
     insert_parts(db, lease, completed, progress, &records).await
 }
 
@@ -101,10 +104,13 @@ async fn insert_parts(
     progress: TurnProgress,
     records: &Records,
 ) -> Result<Option<Part>> {
-    let CompletedTurn { turn, plan, reply_to, .. } = completed;
+    let CompletedTurn { turn, plan, reply_to, hands_over, .. } = completed;
     let TurnProgress { lane, sequence, incomplete } = progress;
     let next_id = &mut || db.new_id();
-    let parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), &incomplete, next_id, db.now());
+    let mut parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), &incomplete, next_id, db.now());
+    if !hands_over && !incomplete.is_busy {
+        satchel_ledger::start_first(&mut parts, db.now());
+    }
     if let Some(draft) = &incomplete.draft {
         db.run("DELETE FROM parts WHERE id = $1", params![draft.id.0]).await?;
     }

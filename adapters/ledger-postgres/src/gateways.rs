@@ -32,6 +32,14 @@ pub(crate) async fn claim(db: &Database, channel: &ChannelName) -> Result<Option
     Ok(claimed.map(|(token,)| GatewayLease { channel: channel.clone(), holder, token: token.cast_unsigned() }))
 }
 
+pub(crate) async fn is_held(db: &Database, channel: &ChannelName) -> Result<bool> {
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM gateways WHERE channel = $1 AND holder IS NOT NULL AND expires_at > ledger_now())",
+        params![channel.as_str()],
+    )
+    .await
+}
+
 /// Renews a lease, also an expired one that nobody has claimed since; `false` if it is lost.
 pub(crate) async fn renew(db: &Database, lease: &GatewayLease) -> Result<bool> {
     let GatewayLease { channel, holder: HolderId(holder), token } = lease;

@@ -2,7 +2,7 @@
 
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::LaneState;
-use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter};
 use sqlx::{FromRow, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -154,54 +154,73 @@ impl FromRow<'_, PgRow> for Candidate {
 
 /// Claims the lane that waited longest among those of these channels that are free and have work. Lanes on which others
 /// work at the moment are passed over, so that nobody waits for anybody.
-pub(crate) async fn claim_first(db: &Database, channels: &[ChannelName]) -> Result<Option<ClaimedLane>> {
+pub(crate) async fn claim_first(
+    db: &Database,
+    channels: &[ChannelName],
+    filter: WorkFilter,
+) -> Result<Option<ClaimedLane>> {
     let names: Vec<String> = channels.iter().map(ToString::to_string).collect();
     let only = db.settings().only.as_ref().map(ConversationId::to_string);
     for _ in 0..MAX_CANDIDATES {
         // Before the database's clock is read: a process trusts its lease from here on, and so never for too long.
         let claimed_at = db.now();
-        let Some(candidate) = find_candidate(db, names.clone(), only.clone()).await? else { return Ok(None) };
+        let Some(candidate) = find_candidate(db, names.clone(), only.clone(), filter).await? else { return Ok(None) };
         let lane = candidate.locked.record_transaction(db, claimed_at).await;
         // The work was found before the lane was locked: others may have done it since.
-        if is_free(db, &lane) && has_work(db, &lane).await? {
+        if is_free(db, &lane) && has_work(db, &lane, filter).await? {
             let conversation = rows::conversation(&candidate.conversation)?;
             let unsettled = has_unsettled(db, lane.id).await?;
             let lease = claim(db, &conversation, &lane).await?;
-            let turn = turns::claimed_turn(db, &lane).await?;
+            let turn = if filter.has_turns() { turns::claimed_turn(db, &lane).await? } else { None };
             return Ok(Some(ClaimedLane { lease, claimed_at, turn, unsettled }));
         }
     }
     Ok(None)
 }
 
-async fn find_candidate(db: &Database, channels: Vec<String>, only: Option<String>) -> Result<Option<Candidate>> {
+async fn find_candidate(
+    db: &Database,
+    channels: Vec<String>,
+    only: Option<String>,
+    filter: WorkFilter,
+) -> Result<Option<Candidate>> {
     db.find(
         select_lane!(
             ", pg_current_xact_id()::TEXT AS transaction, conversation FROM ( \
                  SELECT lane, MIN(since) AS since FROM ( \
                      SELECT lane, MIN(ready_at) AS since FROM turns \
-                     WHERE state = 'queued' AND ready_at <= ledger_now() GROUP BY lane \
+                     WHERE state = 'queued' AND ready_at <= ledger_now() AND $3 GROUP BY lane \
                      UNION ALL \
                      SELECT lane, MIN(created_at) AS since FROM parts \
-                     WHERE NOT settled AND NOT draft AND state <> 'open' GROUP BY lane \
+                     WHERE NOT settled AND NOT draft AND state <> 'open' AND $4 AND NOT EXISTS \
+                         (SELECT 1 FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
+                              AND ready_at <= ledger_now() AND ready_at > ledger_now() - $5) \
+                     GROUP BY lane \
                  ) AS waiting GROUP BY lane \
              ) AS work JOIN lanes ON lanes.id = work.lane \
              WHERE channel = ANY($1) AND (holder IS NULL OR expires_at <= ledger_now()) \
                AND ($2 IS NULL OR conversation = $2) \
              ORDER BY work.since LIMIT 1 FOR UPDATE OF lanes SKIP LOCKED"
         ),
-        params![channels, only],
+        params![channels, only, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
     )
     .await
 }
 
-async fn has_work(db: &Database, lane: &Lane) -> Result<bool> {
+async fn has_work(db: &Database, lane: &Lane, filter: WorkFilter) -> Result<bool> {
     db.value(
-        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' AND ready_at <= $2) \
-             OR EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open')",
-        params![lane.id, lane.now.0],
+        "SELECT $3 AND EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' AND ready_at <= $2) \
+             OR $4 AND EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open') \
+                 AND NOT EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' \
+                     AND ready_at <= $2 AND ready_at > $2 - $5)",
+        params![lane.id, lane.now.0, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
     )
     .await
+}
+
+/// For how many milliseconds a turn that is ready comes before deliveries of its lane; none where a claim is for both.
+fn precedence_ms(filter: WorkFilter) -> i64 {
+    if filter.has_turns() { 0 } else { i64::try_from(TURN_PRECEDENCE.as_millis()).unwrap_or(i64::MAX) }
 }
 
 pub(crate) async fn has_unsettled(db: &Database, lane: LaneId) -> Result<bool> {
@@ -271,7 +290,7 @@ pub(crate) async fn release_if_idle(db: &Database, lane: LaneId) -> Result<bool>
     Ok(is_idle)
 }
 
-async fn give_back(db: &Database, lane: LaneId) -> Result<()> {
+pub(crate) async fn give_back(db: &Database, lane: LaneId) -> Result<()> {
     db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE id = $1", params![lane]).await?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::{
     database::{Database, Json, Query, hex_ids},
     error::Result,
     forget_conversation, history,
-    lanes::LaneId,
+    lanes::{self, LaneId},
     parts,
     progress::TurnProgress,
     questions,
@@ -35,6 +35,9 @@ pub(crate) fn complete_turn(db: &Database, lease: &Lease, completed: CompletedTu
     mark_completed(db, &completed, &records)?;
     audit::insert(db, lane, turn, &completed.changes)?;
     mark_reported(db, lane, &completed.reported_failures)?;
+    if completed.hands_over {
+        lanes::give_back(db, lane)?;
+    }
     insert_parts(db, lease, completed, progress, &records)
 }
 
@@ -96,10 +99,13 @@ fn insert_parts(
     progress: TurnProgress,
     records: &Records,
 ) -> Result<Option<Part>> {
-    let CompletedTurn { turn, plan, reply_to, .. } = completed;
+    let CompletedTurn { turn, plan, reply_to, hands_over, .. } = completed;
     let TurnProgress { lane, sequence, incomplete } = progress;
     let next_id = &mut || db.new_id();
-    let parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), &incomplete, next_id, db.now());
+    let mut parts = reply_parts(&lease.conversation, turn, plan, reply_to.as_ref(), &incomplete, next_id, db.now());
+    if !hands_over && !incomplete.is_busy {
+        satchel_ledger::start_first(&mut parts, db.now());
+    }
     if let Some(draft) = &incomplete.draft {
         db.run("DELETE FROM parts WHERE id = ?1", [draft.id.0])?;
     }

@@ -62,6 +62,23 @@ impl GatewayLocks {
         Ok(Some(GatewayLease { channel: channel.clone(), holder: self.holder, token }))
     }
 
+    /// Whether a process holds a gateway.
+    pub(crate) fn is_held(&self, channel: &ChannelName) -> io::Result<bool> {
+        if self.locks.lock().unwrap_or_else(PoisonError::into_inner).contains_key(channel) {
+            return Ok(true);
+        }
+        match File::open(self.directory.join(format!("{channel}.gateway"))) {
+            // A shared lock, so that processes that look don't take each other for the holder. It falls with the file.
+            Ok(file) => match file.try_lock_shared() {
+                Ok(()) => Ok(false),
+                Err(TryLockError::WouldBlock) => Ok(true),
+                Err(TryLockError::Error(error)) => Err(error),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether a lease is valid: as long as its process lives and hasn't claimed the gateway once more.
     pub(crate) fn is_lease_valid(&self, lease: &GatewayLease) -> bool {
         let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);

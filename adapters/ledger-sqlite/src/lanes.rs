@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::LaneState;
-use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter};
 use uuid::Uuid;
 
 use crate::{
@@ -93,17 +93,24 @@ pub(crate) fn claim(db: &Database, conversation: &ConversationId, lane: &Lane, n
 /// Finds lanes that seem free and to have work, those that waited longest first.
 ///
 /// Only a hint, read beside the writer so that an idle process writes nothing; [`claim_first`] looks again.
-pub(crate) fn find_candidates(db: &Database, channels: &[ChannelName]) -> Result<Vec<ConversationId>> {
+pub(crate) fn find_candidates(
+    db: &Database,
+    channels: &[ChannelName],
+    filter: WorkFilter,
+) -> Result<Vec<ConversationId>> {
     let holders: Vec<(Uuid,)> =
         db.all("SELECT DISTINCT holder FROM lanes WHERE holder IS NOT NULL AND holder <> ?1", [db.process.holder.0])?;
     let gone = holders.into_iter().filter(|(holder,)| db.process.owners.is_gone(HolderId(*holder)));
     let found: Vec<(String,)> = db.all(
         "SELECT lanes.conversation FROM ( \
              SELECT lane, MIN(ready_at) AS since FROM turns \
-             WHERE state = 'queued' AND ready_at <= ?1 GROUP BY lane \
+             WHERE state = 'queued' AND ready_at <= ?1 AND ?6 GROUP BY lane \
              UNION ALL \
              SELECT lane, MIN(created_at) AS since FROM parts \
-             WHERE settled = 0 AND draft = 0 AND state <> 'open' GROUP BY lane \
+             WHERE settled = 0 AND draft = 0 AND state <> 'open' AND ?7 AND NOT EXISTS \
+                 (SELECT 1 FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
+                      AND ready_at <= ?1 AND ready_at > ?1 - ?8) \
+             GROUP BY lane \
          ) AS work JOIN lanes ON lanes.id = work.lane \
          WHERE lanes.channel IN (SELECT value FROM json_each(?2)) \
            AND (holder IS NULL OR expires_at <= ?1 OR hex(holder) IN (SELECT value FROM json_each(?3))) \
@@ -114,33 +121,47 @@ pub(crate) fn find_candidates(db: &Database, channels: &[ChannelName]) -> Result
             Json(channels),
             hex_ids(gone.map(|(holder,)| holder)),
             MAX_CANDIDATES,
-            db.settings().only.as_ref().map(ConversationId::to_string)
+            db.settings().only.as_ref().map(ConversationId::to_string),
+            filter.has_turns(),
+            filter.has_deliveries(),
+            precedence_ms(filter),
         ],
     )?;
     found.iter().map(|(conversation,)| rows::conversation(conversation)).collect()
 }
 
 /// Claims the first of these lanes that is free and has work.
-pub(crate) fn claim_first(db: &Database, candidates: &[ConversationId]) -> Result<Option<ClaimedLane>> {
+pub(crate) fn claim_first(
+    db: &Database,
+    candidates: &[ConversationId],
+    filter: WorkFilter,
+) -> Result<Option<ClaimedLane>> {
     for conversation in candidates {
         let now = db.now();
         let Some(lane) = find(db, conversation)?.filter(|lane| is_free(db, lane, now)) else { continue };
-        if has_work(db, lane.id, now)? {
+        if has_work(db, lane.id, filter, now)? {
             let unsettled = has_unsettled(db, lane.id)?;
             let lease = claim(db, conversation, &lane, now)?;
-            let turn = turns::claimed_turn(db, &lane, now)?;
+            let turn = if filter.has_turns() { turns::claimed_turn(db, &lane, now)? } else { None };
             return Ok(Some(ClaimedLane { lease, claimed_at: now, turn, unsettled }));
         }
     }
     Ok(None)
 }
 
-fn has_work(db: &Database, lane: LaneId, now: Timestamp) -> Result<bool> {
+fn has_work(db: &Database, lane: LaneId, filter: WorkFilter, now: Timestamp) -> Result<bool> {
     db.value(
-        "SELECT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' AND ready_at <= ?2) \
-             OR EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0 AND draft = 0 AND state <> 'open')",
-        params![lane, now.0],
+        "SELECT ?3 AND EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' AND ready_at <= ?2) \
+             OR ?4 AND EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0 AND draft = 0 AND state <> 'open') \
+                 AND NOT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' \
+                     AND ready_at <= ?2 AND ready_at > ?2 - ?5)",
+        params![lane, now.0, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
     )
+}
+
+/// For how many milliseconds a turn that is ready comes before deliveries of its lane; none where a claim is for both.
+fn precedence_ms(filter: WorkFilter) -> i64 {
+    if filter.has_turns() { 0 } else { i64::try_from(TURN_PRECEDENCE.as_millis()).unwrap_or(i64::MAX) }
 }
 
 pub(crate) fn has_unsettled(db: &Database, lane: LaneId) -> Result<bool> {
@@ -198,7 +219,7 @@ pub(crate) fn release_if_idle(db: &Database, lane: LaneId) -> Result<bool> {
     Ok(is_idle)
 }
 
-fn give_back(db: &Database, lane: LaneId) -> Result<()> {
+pub(crate) fn give_back(db: &Database, lane: LaneId) -> Result<()> {
     db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE id = ?1", [lane])?;
     Ok(())
 }

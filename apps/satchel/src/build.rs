@@ -15,7 +15,7 @@ use satchel_intake::{
 };
 use satchel_ports::{Channel, ledger::Quotas};
 use satchel_runtime::WorkerContext;
-pub use satchel_runtime::{Runner, Satchel};
+pub use satchel_runtime::{LaneRole, Runner, Satchel};
 use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
     tool_selection::UnknownToolError,
@@ -60,6 +60,8 @@ pub struct SatchelOptions {
     pub reminders: bool,
     /// The schedules of the configuration, which `/schedules` lists.
     pub schedules: Option<Arc<dyn ScheduleDirectory>>,
+    /// Which work of lanes this process does.
+    pub role: LaneRole,
     /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
 }
@@ -221,6 +223,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         reminders: options.reminders,
         schedules: options.schedules,
         turn_slots: Arc::default(),
+        role: options.role,
+        hands_over: Arc::default(),
     }))
 }
 

@@ -11,7 +11,7 @@ use satchel_tools::{ScriptRules, ToolLimits};
 use crate::{
     adapters,
     agents::AgentDeclaration,
-    build::{PlaybookOptions, SatchelOptions},
+    build::{LaneRole, PlaybookOptions, SatchelOptions},
     config::{Config, leaf::secret::Instructions},
     runtime::machine_zone,
 };
@@ -35,6 +35,7 @@ impl SatchelOptions {
             instructions: config.instructions.as_ref().map(|Instructions(text)| add_instructions(text)),
             agents: config.playbooks.agents().map(AgentDeclaration::from).collect(),
             chat_agents: config.telegram.chat_agents().into_iter().chain(config.discord.chat_agents()).collect(),
+            role: LaneRole::default(),
             delivery: config.delivery.rules(),
             inbound: InboundLimits {
                 max_file_bytes: config.attachments.max_inbound_file_bytes.0,

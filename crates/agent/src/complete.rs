@@ -1,5 +1,7 @@
 //! Completes a turn: plans its response for the channel and commits both in one transaction.
 
+use std::sync::atomic::Ordering;
+
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, PartContent, PartId, RefusedFile, TurnId,
     filename::to_inline_code,
@@ -62,10 +64,16 @@ pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: 
         reported_failures: result.reported_failures,
         reply_to: result.reply_to,
         changes: result.changes,
+        // What is in flight is finished by this process.
+        hands_over: lane.hands_over.load(Ordering::Relaxed) && lane.delivery.is_idle(),
     };
     let before = lane.delivery.mark();
     let started = retry_until_stored(&lane.stop, || services.turns.complete_turn(&lane.lease, &completed)).await?;
-    lane.delivery.planned(started, before);
+    if completed.hands_over {
+        lane.handed_over.store(true, Ordering::Relaxed);
+    } else {
+        lane.delivery.planned(started, before);
+    }
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
         chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
@@ -190,6 +198,8 @@ mod tests {
             channel: Arc::new(channel),
             wake: Arc::default(),
             woken: Arc::default(),
+            hands_over: Arc::default(),
+            handed_over: Arc::default(),
             delivery: DeliveryHandle::new().0,
             stop: CancellationToken::new(),
         };

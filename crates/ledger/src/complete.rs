@@ -17,8 +17,7 @@ pub struct IncompleteTurn {
     pub next_position: u32,
 }
 
-/// Makes the parts of a plan, the first text in the place of the draft. The first part that is to be sent is started if it
-/// may be: nothing else of the lane is under way, it isn't in doubt, and there is nothing to prepare.
+/// Makes the parts of a plan, the first text in the place of the draft.
 #[must_use]
 pub fn reply_parts(
     conversation: &ConversationId,
@@ -40,15 +39,18 @@ pub fn reply_parts(
     if let Some(draft) = &incomplete.draft {
         finish_draft(draft, &mut parts, incomplete.next_position, now);
     }
-    // What is in doubt is not started, and nothing behind it.
+    parts
+}
+
+/// Starts the first part that is to be sent, where nothing else of the lane is under way. One that needs preparation is
+/// not started, and neither is one in doubt nor anything behind it.
+pub fn start_first(parts: &mut [Part], now: Timestamp) {
     if let Some(first) = parts.iter_mut().find(|part| !part.state.is_settled())
         && first.state == PartState::Pending
         && !first.content().is_some_and(PartContent::needs_preparation)
-        && !incomplete.is_busy
     {
         first.start(now);
     }
-    parts
 }
 
 #[cfg(test)]
@@ -89,7 +91,12 @@ mod tests {
         let conversation = "console:main".parse().expect("a conversation");
         let reply_to = MessageRef("7".into());
         let turn = TurnId(Uuid::from_u128(2));
-        reply_parts(&conversation, turn, Plan { parts: planned }, Some(&reply_to), &incomplete, &mut next_id, NOW)
+        let plan = Plan { parts: planned };
+        let mut parts = reply_parts(&conversation, turn, plan, Some(&reply_to), &incomplete, &mut next_id, NOW);
+        if !incomplete.is_busy {
+            start_first(&mut parts, NOW);
+        }
+        parts
     }
 
     fn states(parts: &[Part]) -> Vec<&'static str> {

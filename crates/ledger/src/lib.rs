@@ -19,7 +19,7 @@ pub mod transfer;
 
 pub use self::{
     claim::{Claim, LaneState, claim, is_free, is_held_by},
-    complete::{IncompleteTurn, reply_parts},
+    complete::{IncompleteTurn, reply_parts, start_first},
     pairing::{
         CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger,
         attempts_left, decide_pairing,

@@ -20,7 +20,7 @@ use crate::{
         PairingOutcome, PairingRequest, PairingRules, Pairings, Person, PersonKey, QueuedMessage, QueuedTurn,
         ReceiveOutcome, RecordedMessages, ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope,
         Reminders, RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription,
-        TurnQuery, TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery,
+        TurnQuery, TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
     },
 };
 
@@ -75,11 +75,12 @@ intercept! {
     }
     Gateways {
         fn claim_gateway(channel: &ChannelName) -> Option<GatewayLease>;
+        fn is_gateway_held(channel: &ChannelName) -> bool;
         fn renew_gateway(lease: &GatewayLease) -> bool;
         fn release_gateway(lease: &GatewayLease) -> ();
     }
     Leases {
-        fn claim_lane(channels: &[ChannelName]) -> Option<ClaimedLane>;
+        fn claim_lane(channels: &[ChannelName], filter: WorkFilter) -> Option<ClaimedLane>;
         fn renew(leases: &[Lease]) -> Vec<Lease>;
         fn release(lease: &Lease, release: ReleaseMode) -> bool;
     }

@@ -40,9 +40,9 @@ pub use self::{
         ForgetConversationOutcome, ListingChange, MAX_SEARCH_TERMS, ParseSearchError, RetryOutcome, SearchHit,
         SearchResults, SearchTerms, TurnRetry,
     },
-    gateways::{GATEWAY_TAKEOVER, GatewayLease, Gateways},
+    gateways::{DELIVERY_GATEWAY, GATEWAY_TAKEOVER, GatewayLease, Gateways},
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
-    leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},
+    leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
     outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     reminders::{

@@ -3,7 +3,7 @@
 use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayLease, Gateways};
+use satchel_ports::ledger::{DELIVERY_GATEWAY, GATEWAY_TAKEOVER, GatewayLease, Gateways};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -61,23 +61,20 @@ impl Gateway {
 
     /// Waits until the gateway is this process's. Returns the lease, and until when it can be trusted.
     async fn wait_for_lease(&self) -> (GatewayLease, Instant) {
-        let channel = &self.channel;
+        let (channel, duty) = (&self.channel, self.duty());
         let (mut has_waited, mut has_failed) = (false, false);
         loop {
             let sent_at = Instant::now();
             match timeout(CLAIM_TIMEOUT, self.gateways.claim_gateway(channel)).await {
                 Ok(Ok(Some(lease))) => {
                     if has_waited || has_failed {
-                        tracing::info!(%channel, "this process receives the channel's messages now");
+                        tracing::info!(%channel, "this process {duty} now");
                     }
                     return (lease, sent_at + TRUST);
                 }
                 Ok(Ok(None)) if !has_waited => {
                     has_waited = true;
-                    tracing::info!(
-                        %channel,
-                        "another process receives the channel's messages; this one takes over when that ends"
-                    );
+                    tracing::info!(%channel, "another process {duty}; this one takes over when that ends");
                 }
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) if !has_failed => {
@@ -104,7 +101,7 @@ impl Gateway {
                     interval = RENEWAL_INTERVAL;
                 }
                 Ok(Ok(false)) => {
-                    tracing::warn!(%channel, "another process receives the channel's messages now");
+                    tracing::warn!(%channel, "another process {} now", self.duty());
                     return;
                 }
                 _ if Instant::now() + RENEWAL_RETRY_INTERVAL + RENEWAL_TIMEOUT <= trusted_until => {
@@ -120,6 +117,14 @@ impl Gateway {
                     return;
                 }
             }
+        }
+    }
+
+    /// What the process that holds the gateway does, for the log.
+    fn duty(&self) -> &'static str {
+        match self.channel.as_str() {
+            DELIVERY_GATEWAY => "tells agents that there are delivery workers",
+            _ => "receives the channel's messages",
         }
     }
 

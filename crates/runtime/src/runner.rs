@@ -1,10 +1,18 @@
 //! The loop of the lanes: it awaits what happens and performs what the `LaneTable` decides.
 
+mod deliveries;
 mod lane_table;
 mod turn_slots;
 mod worker;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{
     StreamExt,
@@ -15,7 +23,7 @@ use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{access::AccessPolicy, commands::ScheduleDirectory, prepare::InboundLimits};
 use satchel_ports::{
     Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace,
-    ledger::{ClaimedLane, Quotas},
+    ledger::{ClaimedLane, DELIVERY_GATEWAY, Quotas, WorkFilter},
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -32,6 +40,18 @@ const RENEWAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How many lanes this process works at once; further ones wait in the ledger.
 pub(crate) const DEFAULT_MAX_LANES: usize = 256;
+
+/// Which work of lanes a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LaneRole {
+    /// Turns and deliveries.
+    #[default]
+    All,
+    /// Turns. Their replies are left to delivery workers; while there are none, it delivers, too.
+    Turns,
+    /// Deliveries.
+    Deliveries,
+}
 
 /// What the work on every lane needs.
 #[derive(Clone)]
@@ -60,6 +80,10 @@ pub struct WorkerContext {
     pub schedules: Option<Arc<dyn ScheduleDirectory>>,
     /// How many turns of one person run at once.
     pub turn_slots: Arc<TurnSlots>,
+    /// Which work of lanes this process does.
+    pub role: LaneRole,
+    /// Whether delivery workers take over the lane of a completed turn.
+    pub hands_over: Arc<AtomicBool>,
 }
 
 /// The lanes of this process.
@@ -122,6 +146,7 @@ impl LaneRunner {
     /// The `LaneTable` decides. Here its actions are performed, and what happens is awaited.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let leases = Arc::clone(&self.context.ledger.leases);
+        let context = self.context.clone();
         let clock = Arc::clone(&self.context.services.clock);
         let turn_slots = Arc::clone(&self.context.turn_slots);
         let channels: Vec<ChannelName> = self.context.channels.keys().cloned().collect();
@@ -133,7 +158,7 @@ impl LaneRunner {
         let started = Instant::now();
         let now =
             || EventContext { elapsed: started.elapsed(), clock: clock.now(), waiting_turns: turn_slots.waiting() };
-        let mut table = LaneTable::new(self.intervals, self.claimed.max_capacity(), now());
+        let mut table = LaneTable::new(context.role, self.intervals, self.claimed.max_capacity(), now());
         loop {
             let event = tokio::select! {
                 biased;
@@ -149,6 +174,7 @@ impl LaneRunner {
                 },
                 Some(event) = events.next() => match event {
                     BusEvent::MessageReceived { conversation, turn } => LaneEvent::MessageReceived { conversation, turn },
+                    BusEvent::TurnCompleted { .. } => LaneEvent::TurnCompleted,
                     _ => continue,
                 },
                 Some(found) = OptionFuture::from(claiming.as_mut()) => {
@@ -180,7 +206,7 @@ impl LaneRunner {
                         tracing::warn!(lanes = expired.len(), "leases expired before renewal; releasing their lanes");
                         expired.into_iter().for_each(|worker| workers.cancel(worker));
                     }
-                    LaneAction::Claim => claiming = Some(claim_next(leases.as_ref(), &channels).boxed()),
+                    LaneAction::Claim => claiming = Some(claim_next(&context, &channels).boxed()),
                     LaneAction::Renew(renewed) => {
                         let leases = Arc::clone(&leases);
                         renewing = Some(async move { renew_in_time(&*leases, &renewed).await }.boxed());
@@ -264,14 +290,36 @@ async fn renew_in_time(leases: &dyn Leases, renewed: &[Lease]) -> Result<Vec<Lea
         .unwrap_or_else(|late| Err(LedgerError::Store { operation: "renewing leases", source: Box::new(late) }))
 }
 
-async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<ClaimedLane> {
-    match leases.claim_lane(channels).await {
+async fn claim_next(context: &WorkerContext, channels: &[ChannelName]) -> Option<ClaimedLane> {
+    let claimed = async {
+        let filter = match context.role {
+            LaneRole::All => WorkFilter::Any,
+            LaneRole::Deliveries => WorkFilter::Deliveries,
+            LaneRole::Turns if look_for_delivery_workers(context).await? => WorkFilter::Turns,
+            LaneRole::Turns => WorkFilter::Any,
+        };
+        context.ledger.leases.claim_lane(channels, filter).await
+    };
+    match claimed.await {
         Ok(claimed) => claimed,
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "claiming a lane failed");
             None
         }
     }
+}
+
+/// Returns whether there are delivery workers, and remembers it for the turns that end before the next look.
+async fn look_for_delivery_workers(context: &WorkerContext) -> Result<bool, LedgerError> {
+    let name = ChannelName::new(DELIVERY_GATEWAY).expect("it is a name");
+    let are_there = context.ledger.gateways.is_gateway_held(&name).await?;
+    if context.hands_over.swap(are_there, Ordering::Relaxed) != are_there {
+        match are_there {
+            true => tracing::info!("delivery workers send what this process replies"),
+            false => tracing::info!("there is no delivery worker; this process sends what it replies"),
+        }
+    }
+    Ok(are_there)
 }
 
 /// Waits until the loop has run for so long; for ever without a time.

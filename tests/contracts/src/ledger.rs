@@ -116,6 +116,7 @@ pub(crate) fn text_parts(texts: &[&str]) -> Vec<PlannedPart> {
 
 pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn {
     CompletedTurn {
+        hands_over: false,
         turn,
         ending: Ending::Done,
         response: OutgoingResponse::from_text("reply"),

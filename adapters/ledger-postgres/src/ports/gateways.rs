@@ -16,6 +16,10 @@ impl Gateways for PostgresLedger {
         self.write(OPERATION, |db| async move { gateways::claim(&db, channel).await }).await
     }
 
+    async fn is_gateway_held(&self, channel: &ChannelName) -> Result<bool, LedgerError> {
+        self.read("looking for a gateway", |db| async move { gateways::is_held(&db, channel).await }).await
+    }
+
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {
         self.write("renewing a gateway", |db| async move { gateways::renew(&db, lease).await }).await
     }

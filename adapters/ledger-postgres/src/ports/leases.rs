@@ -2,15 +2,19 @@
 
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode, WorkFilter};
 
 use crate::{PostgresLedger, lanes};
 
 #[async_trait]
 impl Leases for PostgresLedger {
-    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<ClaimedLane>, LedgerError> {
+    async fn claim_lane(
+        &self,
+        channels: &[ChannelName],
+        filter: WorkFilter,
+    ) -> Result<Option<ClaimedLane>, LedgerError> {
         // It writes nothing, and so costs no commit, where there is nothing to claim.
-        self.write("claiming a lane", |db| async move { lanes::claim_first(&db, channels).await }).await
+        self.write("claiming a lane", |db| async move { lanes::claim_first(&db, channels, filter).await }).await
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {

@@ -60,5 +60,6 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        hands_over: false,
     }
 }

@@ -12,7 +12,7 @@ use satchel_ledger_postgres::Settings;
 use satchel_local::SystemClock;
 use satchel_ports::{
     Clock, Inbox, Leases, Outbox, Turns,
-    ledger::{ClaimMode, LedgerError, RecordedMessage, ReleaseMode},
+    ledger::{ClaimMode, LedgerError, RecordedMessage, ReleaseMode, WorkFilter},
 };
 use satchel_requirements::required;
 use satchel_servers::postgres::TestDatabase;
@@ -34,7 +34,7 @@ async fn concurrent_claims_never_share_a_lane() {
     let workers = (0..12).map(|worker| {
         let (ledger, claimed) = (Arc::clone(&ledgers[worker % 2]), Arc::clone(&claimed));
         tokio::spawn(async move {
-            while let Some(lane) = ledger.claim_lane(&console()).await.unwrap() {
+            while let Some(lane) = ledger.claim_lane(&console(), WorkFilter::Any).await.unwrap() {
                 let name = lane.lease.conversation.to_string();
                 assert!(claimed.lock().unwrap().insert(name), "{lane:?} was claimed twice");
             }
@@ -74,14 +74,14 @@ async fn skewed_clock_takes_no_lease() {
     for (holder, clock, other, name) in [(&one, &ahead, &two, "console:a"), (&two, &behind, &one, "console:b")] {
         let claimed = holder.receive(&message(name, "1"), ClaimMode::IfFree).await.unwrap().claimed.unwrap();
         assert!(claimed.claimed_at <= clock.now(), "it is trusted by the holder's own clock");
-        assert_eq!(other.claim_lane(&console()).await.unwrap(), None, "it has not expired");
+        assert_eq!(other.claim_lane(&console(), WorkFilter::Any).await.unwrap(), None, "it has not expired");
         assert_eq!(holder.renew(std::slice::from_ref(&claimed.lease)).await.unwrap(), []);
         let turn = holder.next_turn(&claimed.lease).await.unwrap().expect("it was received");
         assert!(turn.ready_at <= clock.now(), "it can begin at once");
     }
     // Received by the clock that is ahead, and worked on by the other one.
     one.receive(&message("console:c", "1"), ClaimMode::Never).await.unwrap();
-    let claimed = two.claim_lane(&console()).await.unwrap().expect("it waits for nothing");
+    let claimed = two.claim_lane(&console(), WorkFilter::Any).await.unwrap().expect("it waits for nothing");
     assert!(claimed.turn.is_some_and(|turn| turn.ready_at <= behind.now()));
 }
 
@@ -99,7 +99,7 @@ async fn skewed_clock_takes_no_message_for_an_earlier_one() {
             gateway.receive(&received, ClaimMode::Never).await.unwrap().turn
         };
         let turn = receive("1").await;
-        let lease = agent.claim_lane(&[ChannelName::new("telegram").unwrap()]).await.unwrap().expect("it waits").lease;
+        let lease = agent.claim_lane(&[ChannelName::new("telegram").unwrap()], WorkFilter::Any).await.unwrap().expect("it waits").lease;
         let part = agent.complete_turn(&lease, &crate::completed(turn, &["reply"])).await.unwrap().expect("started");
         receive("2").await;
         // An attempt that is retried is still the same part.
@@ -132,7 +132,7 @@ async fn skewed_clock_waits_as_long_as_the_platform_asked() {
         assert!(first.release(&lease, ReleaseMode::Always).await.unwrap());
 
         let second = connect_with(&database, two.clone()).await;
-        let lease = second.claim_lane(&console()).await.unwrap().expect("it was given back").lease;
+        let lease = second.claim_lane(&console(), WorkFilter::Any).await.unwrap().expect("it was given back").lease;
         let part = second.next_part(&lease).await.unwrap().unwrap();
         let PartState::Waiting { until, .. } = part.state else { panic!("{part:?}") };
         let left = until.0 - two.now().0;
@@ -163,7 +163,7 @@ async fn expired_holder_commits_nothing() {
     let received = one.inbox.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
     let lease = received.claimed.unwrap().lease;
     store.clock().advance(store.lease());
-    let taken = two.leases.claim_lane(&console()).await.unwrap().expect("it has expired").lease;
+    let taken = two.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().expect("it has expired").lease;
     assert!(taken.token > lease.token);
     let late = one.turns.complete_turn(&lease, &crate::completed(received.turn, &["late"])).await;
     assert!(matches!(late, Err(LedgerError::LeaseLost(_))), "{late:?}");
@@ -182,9 +182,13 @@ async fn only_the_conversation_that_is_served_is_taken() {
     }
     let settings = Settings { only: Some("console:holiday".parse().unwrap()), ..store.settings() };
     let ledger = store.open_with(settings).await;
-    let lease = ledger.leases.claim_lane(&console()).await.unwrap().unwrap().lease;
+    let lease = ledger.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(lease.conversation.to_string(), "console:holiday");
-    assert_eq!(ledger.leases.claim_lane(&console()).await.unwrap(), None, "the other has its own terminal");
-    let lease = other.leases.claim_lane(&console()).await.unwrap().unwrap().lease;
+    assert_eq!(
+        ledger.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap(),
+        None,
+        "the other has its own terminal"
+    );
+    let lease = other.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap().lease;
     assert!(other.leases.release(&lease, ReleaseMode::Always).await.unwrap());
 }

@@ -17,6 +17,13 @@ impl Gateways for SqliteLedger {
         claimed.map_err(|error| error.at_port("claiming a gateway"))
     }
 
+    async fn is_gateway_held(&self, channel: &ChannelName) -> Result<bool, LedgerError> {
+        let (gateways, channel) = (Arc::clone(&self.gateways), channel.clone());
+        let look = tokio::task::spawn_blocking(move || gateways.is_held(&channel)).await;
+        let held = look.map_err(|_interrupted| Error::Stopped).and_then(|held| Ok(held?));
+        held.map_err(|error| error.at_port("looking for a gateway"))
+    }
+
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {
         Ok(self.gateways.is_lease_valid(lease))
     }

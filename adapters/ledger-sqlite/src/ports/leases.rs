@@ -2,20 +2,24 @@
 
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode, WorkFilter};
 
 use crate::{SqliteLedger, lanes};
 
 #[async_trait]
 impl Leases for SqliteLedger {
-    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<ClaimedLane>, LedgerError> {
+    async fn claim_lane(
+        &self,
+        channels: &[ChannelName],
+        filter: WorkFilter,
+    ) -> Result<Option<ClaimedLane>, LedgerError> {
         const OPERATION: &str = "claiming a lane";
         let channels = channels.to_vec();
-        let candidates = self.read(OPERATION, move |db| lanes::find_candidates(db, &channels)).await?;
+        let candidates = self.read(OPERATION, move |db| lanes::find_candidates(db, &channels, filter)).await?;
         if candidates.is_empty() {
             return Ok(None);
         }
-        self.writer.run(OPERATION, move |db| lanes::claim_first(db, &candidates)).await
+        self.writer.run(OPERATION, move |db| lanes::claim_first(db, &candidates, filter)).await
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {

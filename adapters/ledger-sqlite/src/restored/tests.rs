@@ -6,7 +6,7 @@ use satchel_domain::{ChannelName, FileReference, Filename, MediaInfo, PartConten
 use satchel_local::UuidV7;
 use satchel_ports::{
     Archive, Inbox, Leases, ManualClock, Outbox, Storage,
-    ledger::{ClaimMode, OutboxQuery},
+    ledger::{ClaimMode, OutboxQuery, WorkFilter},
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -63,7 +63,7 @@ async fn restored() -> TempDir {
 }
 
 async fn claim(ledger: &SqliteLedger) -> Option<(Option<String>, bool)> {
-    let claimed = ledger.claim_lane(&[ChannelName::new("discord").unwrap()]).await.unwrap()?;
+    let claimed = ledger.claim_lane(&[ChannelName::new("discord").unwrap()], WorkFilter::Any).await.unwrap()?;
     Some((claimed.turn.map(|turn| turn.messages[0].message.key.clone()), claimed.unsettled))
 }
 

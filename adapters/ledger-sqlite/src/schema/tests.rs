@@ -14,7 +14,7 @@ use satchel_domain::{
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
     Archive, AttachmentKey, AttachmentQuery, ConversationSearch, Conversations, InboundFileState, Leases, Outbox,
-    OutboxQuery, Pairings, SearchTerms, Transcription, TurnQuery, Turns,
+    OutboxQuery, Pairings, SearchTerms, Transcription, TurnQuery, Turns, WorkFilter,
 };
 use satchel_wait::wait_until;
 use tempfile::TempDir;
@@ -123,7 +123,7 @@ async fn previous_questions_become_parts() {
     assert!(parts[1..].iter().all(|part| part.state == replaced), "nothing of them is shown");
     assert!(parts[0].question.is_none() && parts[1..].iter().all(|part| part.question.is_some()));
 
-    let claimed = ledger.claim_lane(&[ChannelName::new("telegram").unwrap()]).await.unwrap().unwrap();
+    let claimed = ledger.claim_lane(&[ChannelName::new("telegram").unwrap()], WorkFilter::Any).await.unwrap().unwrap();
     assert_eq!(ledger.next_part(&claimed.lease).await.unwrap().unwrap().id, parts[0].id);
     assert_eq!(claimed.turn.unwrap().unreported_failures, []);
     let recorded = ledger.list_recorded_messages(&parts[0].conversation, parts[0].id).await.unwrap();
@@ -137,7 +137,8 @@ async fn previous_streams_become_drafts() {
     let ledger = open(directory.path()).await;
     for (key, open) in [("5", Some("41")), ("6", None)] {
         let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
-        let claimed = ledger.claim_lane(std::slice::from_ref(conversation.channel())).await.unwrap().unwrap();
+        let claimed =
+            ledger.claim_lane(std::slice::from_ref(conversation.channel()), WorkFilter::Any).await.unwrap().unwrap();
         assert_eq!(claimed.lease.conversation, conversation);
         let draft = claimed.turn.unwrap().draft.unwrap();
         let state = open.map_or(PartState::Sending, |id| PartState::Open { message: MessageRef(id.to_owned()) });
@@ -189,7 +190,7 @@ async fn previous_work_goes_on() {
     let ledger = open(directory.path()).await;
     let channels = [ChannelName::new("console").unwrap()];
     let mut claimed = Vec::new();
-    while let Some(lane) = ledger.claim_lane(&channels).await.unwrap() {
+    while let Some(lane) = ledger.claim_lane(&channels, WorkFilter::Any).await.unwrap() {
         claimed.push(lane);
     }
     claimed.sort_by_key(|lane| lane.lease.conversation.to_string());

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use satchel_ports::{
     Inbox, Leases, Outbox, Turns,
-    ledger::{ClaimMode, HolderId, Lease, LedgerError, ReleaseMode},
+    ledger::{ClaimMode, HolderId, Lease, LedgerError, ReleaseMode, WorkFilter},
 };
 
 use crate::{completed, message, open, sent};
@@ -61,7 +61,7 @@ async fn turn_costs_two_commits_plus_one_per_part() {
             (next, released) = (settled.next, settled.released);
         }
         assert!(released);
-        assert_eq!(ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap(), None);
+        assert_eq!(ledger.claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any).await.unwrap(), None);
         assert_eq!(ledger.commits() - before, texts.len() as u64 + 2);
     }
 }

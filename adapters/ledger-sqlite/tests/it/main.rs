@@ -93,6 +93,7 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        hands_over: false,
     }
 }
 

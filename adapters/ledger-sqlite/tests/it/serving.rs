@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use satchel_domain::ChannelName;
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::{Inbox, Leases, ledger::ClaimMode};
+use satchel_ports::{Inbox, Leases, ledger::ClaimMode, ledger::WorkFilter};
 
 use crate::{Settings, SqliteLedger, message, open};
 
@@ -19,8 +19,12 @@ async fn only_the_conversation_that_is_served_is_taken() {
     let ledger =
         SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap();
     let console = [ChannelName::new("console").unwrap()];
-    let lease = ledger.claim_lane(&console).await.unwrap().unwrap().lease;
+    let lease = ledger.claim_lane(&console, WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(lease.conversation.to_string(), "console:holiday");
-    assert_eq!(ledger.claim_lane(&console).await.unwrap(), None, "the other conversation has its own terminal");
-    assert!(other.claim_lane(&console).await.unwrap().is_some());
+    assert_eq!(
+        ledger.claim_lane(&console, WorkFilter::Any).await.unwrap(),
+        None,
+        "the other conversation has its own terminal"
+    );
+    assert!(other.claim_lane(&console, WorkFilter::Any).await.unwrap().is_some());
 }

@@ -1,7 +1,7 @@
 //! The rows of the API: what is asked, what is answered.
 
 use satchel_domain::{MessageRef, Part, PartContent, PartState, part::FailureReason, part::PreparedVoice};
-use satchel_ports::{Archive, Channel, Leases, Outbox, Turns};
+use satchel_ports::{Archive, Channel, Leases, Outbox, Turns, ledger::WorkFilter};
 use serde_json::json;
 
 use crate::stage::{Events, Stage, header, plain_text, problem, read, sent, unknown_id};
@@ -163,7 +163,7 @@ async fn a_voice_is_heard_under_its_part() {
         as_file: false,
         caption: String::new(),
     };
-    let lease = stage.ledger.claim_lane(&[stage.channel.name()]).await.unwrap().unwrap().lease;
+    let lease = stage.ledger.claim_lane(&[stage.channel.name()], WorkFilter::Any).await.unwrap().unwrap().lease;
     let turn = stage.ledger.next_turn(&lease).await.unwrap().unwrap().id;
     stage.complete(&lease, turn, Default::default(), vec![plain_text("as *it* is"), voice]).await;
     let turns = stage.json("/api/conversations/a/turns").await;
@@ -188,7 +188,7 @@ async fn a_voice_is_heard_under_its_part() {
 async fn deletion_of_a_draft_is_no_part_to_look_at() {
     let stage = Stage::new().await;
     stage.say("k1", "speak").await;
-    let lease = stage.ledger.claim_lane(&[stage.channel.name()]).await.unwrap().unwrap().lease;
+    let lease = stage.ledger.claim_lane(&[stage.channel.name()], WorkFilter::Any).await.unwrap().unwrap().lease;
     let turn = stage.ledger.next_turn(&lease).await.unwrap().unwrap().id;
     let draft = stage.ledger.open_draft(&lease, turn, None).await.unwrap().unwrap();
     let state = PartState::Open { message: MessageRef("1".into()) };

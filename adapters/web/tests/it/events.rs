@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{CallId, PartState, part::FailureReason};
 use satchel_local::LocalBus;
-use satchel_ports::{BusEvent, Leases, Turns};
+use satchel_ports::{BusEvent, Leases, Turns, ledger::WorkFilter};
 use serde_json::{Value, json};
 
 use crate::stage::{Events, Stage, conversation, sent};
@@ -111,7 +111,13 @@ async fn steering_messages_move_into_consuming_turn() {
     let second = stage.say("k2", "and quickly").await;
     let mut events = Events::of(&stage).await;
     assert_eq!(events.expect("snapshot").await["turns"].as_array().unwrap().len(), 2);
-    let lease = stage.ledger.claim_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap().lease;
+    let lease = stage
+        .ledger
+        .claim_lane(&[satchel_ports::Channel::name(&*stage.channel)], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let injected = stage.ledger.list_queued_behind(&lease, first).await.unwrap();
     let entry = satchel_ports::ledger::JournalEntry::Model {
         awaiting_decision: Vec::new(),
@@ -138,6 +144,7 @@ async fn steering_messages_move_into_consuming_turn() {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        hands_over: false,
     };
     stage.ledger.complete_turn(&lease, &completed).await.unwrap();
     let event = BusEvent::TurnCompleted {

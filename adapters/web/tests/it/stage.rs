@@ -31,7 +31,7 @@ use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, BlobHint, Blobs, BusEvent, Channel, Clock, Conversations, EventBus, FetchedFile, Inbound, InboundError,
     Inbox, Lease, Leases, Notification, NotificationError, Notifications, Outbox, Turns,
-    ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
+    ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement, WorkFilter},
 };
 use satchel_web::{Administration, WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings};
 use serde_json::{Value, json};
@@ -299,7 +299,8 @@ impl Stage {
     /// Works on the oldest turn: fetches its files and answers; nothing is delivered yet.
     pub(crate) async fn answer(&self, text: &str, files: Vec<NewAttachment>) -> (Lease, Vec<Part>) {
         let channels = [self.channel.name(), self.channel.for_programs().name()];
-        let lease = self.ledger.claim_lane(&channels).await.unwrap().expect("something is to be done").lease;
+        let lease =
+            self.ledger.claim_lane(&channels, WorkFilter::Any).await.unwrap().expect("something is to be done").lease;
         let turn = self.ledger.next_turn(&lease).await.unwrap().expect("a turn waits");
         for message in &turn.messages {
             for (index, file) in (0..).zip(&message.files) {
@@ -347,6 +348,7 @@ impl Stage {
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),
+            hands_over: false,
         };
         self.ledger.complete_turn(lease, &completed).await.unwrap();
         let conversation = lease.conversation.clone();

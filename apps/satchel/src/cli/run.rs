@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-use crate::config::leaf::amount::ConfigDuration;
+use crate::{build::LaneRole, config::leaf::amount::ConfigDuration};
 
 /// The arguments of `run`.
 #[derive(Debug, Default, Args)]
@@ -33,8 +33,10 @@ pub enum Role {
     All,
     /// Receives messages, and serves the page: agents answer.
     Gateway,
-    /// Answers what gateways receive, delivers it, and does what is scheduled.
+    /// Answers what gateways receive, and does what is scheduled; delivers, too, while no delivery worker runs.
     Agent,
+    /// Delivers what agents answer.
+    Delivery,
 }
 
 impl Role {
@@ -44,9 +46,20 @@ impl Role {
         matches!(self, Self::All | Self::Gateway)
     }
 
-    /// Whether it works on turns, deliveries and what is scheduled.
+    /// Whether it runs turns, and starts those that are scheduled.
     #[must_use]
-    pub fn works(self) -> bool {
+    pub fn answers(self) -> bool {
         matches!(self, Self::All | Self::Agent)
+    }
+
+    /// Which work of lanes it does; `None` for one that only receives.
+    #[must_use]
+    pub fn lane_role(self) -> Option<LaneRole> {
+        match self {
+            Self::All => Some(LaneRole::All),
+            Self::Gateway => None,
+            Self::Agent => Some(LaneRole::Turns),
+            Self::Delivery => Some(LaneRole::Deliveries),
+        }
     }
 }

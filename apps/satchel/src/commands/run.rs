@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::stop_signals::StopSignals;
 use self::{
     system::RunningSystem,
-    work::{Work, start_work},
+    work::{announce_deliveries, start_runner, start_scheduled},
 };
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
@@ -186,7 +186,8 @@ impl Services<'_> {
         let Self { loaded, stores, selection, role, metrics, stop } = *self;
         let config = loaded.config();
         let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
-        let options = SatchelOptions { reminders: true, ..SatchelOptions::from_config(config) };
+        let role_on_lanes = role.lane_role().unwrap_or_default();
+        let options = SatchelOptions { reminders: true, role: role_on_lanes, ..SatchelOptions::from_config(config) };
         let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
         let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
         let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
@@ -278,9 +279,11 @@ impl Services<'_> {
         let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
         let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
         let mut address = None;
-        if role.works() {
-            let work = Work { runner, inbound: internal_inbound.clone(), channels: hosted_channels.clone(), nats };
-            start_work(config, stores, work, tasks, stop)?;
+        if role.answers() {
+            start_scheduled(config, stores, internal_inbound.clone(), hosted_channels.clone(), tasks, stop)?;
+        }
+        if role.lane_role().is_some() {
+            start_runner(runner, nats, tasks, stop);
         } else {
             // With it goes what would claim lanes for it.
             drop(runner);
@@ -290,6 +293,9 @@ impl Services<'_> {
                 event_bus::flush(nats).await;
                 Ok(())
             });
+        }
+        if role == Role::Delivery {
+            announce_deliveries(Arc::clone(&stores.ledger.gateways), tasks, stop);
         }
         if !role.receives() {
             return Ok(None);
@@ -488,6 +494,7 @@ fn print_banner(
         Role::All => addresses.join(" and "),
         Role::Gateway => format!("{} (gateway: agents answer)", addresses.join(" and ")),
         Role::Agent => "an agent: gateways receive what it answers".to_owned(),
+        Role::Delivery => "a delivery worker: it sends what agents answer".to_owned(),
     };
     let login = match link {
         Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` prints a new one)\n"),

@@ -78,6 +78,8 @@ fn open(capabilities: ChannelCapabilities) -> Scene {
         channel: Arc::new(channel),
         wake: Arc::default(),
         woken: Arc::default(),
+        hands_over: Arc::default(),
+        handed_over: Arc::default(),
         delivery,
         stop: CancellationToken::new(),
     };

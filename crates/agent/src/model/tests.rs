@@ -64,6 +64,8 @@ fn deltas(services: &AgentServices) -> DeltaSink {
         channel: Arc::new(MockChannel::new()),
         wake: Arc::new(Notify::new()),
         woken: Arc::default(),
+        hands_over: Arc::default(),
+        handed_over: Arc::default(),
         delivery: DeliveryHandle::new().0,
         stop: CancellationToken::new(),
     };

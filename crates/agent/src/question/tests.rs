@@ -117,6 +117,8 @@ impl Scene {
             channel: Arc::new(MockChannel::new()),
             wake: Arc::default(),
             woken: Arc::default(),
+            hands_over: Arc::default(),
+            handed_over: Arc::default(),
             delivery,
             stop: tokio_util::sync::CancellationToken::new(),
         };

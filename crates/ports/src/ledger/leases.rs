@@ -1,5 +1,7 @@
 //! The leases of lanes: which process works on which conversation.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -14,16 +16,20 @@ use super::{LedgerError, QueuedTurn};
 /// - A lane has one holder at a time; its fencing tokens grow with each claim and never repeat.
 /// - A lane whose holder has exited can be claimed; one whose holder renews its lease can't.
 /// - Claiming a lane that was not released adds one crash to its oldest incomplete turn.
-/// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
+/// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled, as the filter says.
 /// - A claim hands over the turn that `next_turn` would return, read in the same transaction, unless the turn is an
-///   album that is not ready yet.
+///   album that is not ready yet, or the claim was for deliveries.
 /// - Nobody changes a turn that was handed over while the lease lives: an edit of its message and a late item of its
 ///   album are turns of their own.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Leases: Send + Sync {
-    /// Claims the lane that has waited longest for work, among those of these channels.
-    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<ClaimedLane>, LedgerError>;
+    /// Claims the lane that has waited longest for such work, among those of these channels.
+    async fn claim_lane(
+        &self,
+        channels: &[ChannelName],
+        filter: WorkFilter,
+    ) -> Result<Option<ClaimedLane>, LedgerError>;
 
     /// Renews leases and returns those that are lost.
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError>;
@@ -46,6 +52,37 @@ pub struct Lease {
     pub holder: HolderId,
     /// The fencing token, which grows with every claim of the lane.
     pub token: u64,
+}
+
+/// Which work a lane must have to be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorkFilter {
+    /// A turn that is ready, or a part to be delivered.
+    #[default]
+    Any,
+    /// A turn that is ready.
+    Turns,
+    /// A part to be delivered, where no turn has become ready within [`TURN_PRECEDENCE`]: its lane is an agent's, who
+    /// delivers beside it.
+    Deliveries,
+}
+
+/// For how long a turn that is ready keeps its lane from being claimed for deliveries. Where no agent takes it, deliveries
+/// go on.
+pub const TURN_PRECEDENCE: Duration = Duration::from_secs(60);
+
+impl WorkFilter {
+    /// Whether a turn is such work.
+    #[must_use]
+    pub fn has_turns(self) -> bool {
+        self != Self::Deliveries
+    }
+
+    /// Whether a delivery is such work.
+    #[must_use]
+    pub fn has_deliveries(self) -> bool {
+        self != Self::Turns
+    }
 }
 
 /// A lane that was claimed, with the work that waits in it.

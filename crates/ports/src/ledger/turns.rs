@@ -33,7 +33,8 @@ use crate::FileChange;
 /// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id
 ///   from then on, however the turn ends.
 /// - `complete_turn` commits consumed messages, history, setting, response and parts together, and only once.
-/// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled.
+/// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled; one that
+///   hands the lane over starts none, and releases the lane.
 /// - If the turn has a draft, the plan's first part that is to be sent takes its place if it is a text: its id, and its
 ///   message or its doubt. Without one an open draft is deleted, and the doubt of another is kept.
 /// - A planned part that was refused is stored as failed.
@@ -378,4 +379,7 @@ pub struct CompletedTurn {
     pub reply_to: Option<MessageRef>,
     /// The changes of files that no recorded outcome has.
     pub changes: Vec<FileChange>,
+    /// Whether the lane is released with the commit, so that another process delivers the reply. Only for a holder that
+    /// has nothing of the lane in flight.
+    pub hands_over: bool,
 }

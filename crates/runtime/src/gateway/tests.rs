@@ -49,6 +49,10 @@ impl Gateways for TestGateways {
         self.answer(Some(lease), None).await
     }
 
+    async fn is_gateway_held(&self, _channel: &ChannelName) -> Result<bool, LedgerError> {
+        self.answer(false, true).await
+    }
+
     async fn renew_gateway(&self, _lease: &GatewayLease) -> Result<bool, LedgerError> {
         self.answer(true, false).await
     }

@@ -8,7 +8,7 @@ use std::{
 use satchel_domain::{ConversationId, Timestamp, TurnId};
 use satchel_ports::{Lease, ledger::ClaimedLane};
 
-use super::RunnerIntervals;
+use super::{LaneRole, RunnerIntervals};
 
 /// How many messages of lanes without a worker are remembered.
 const MAX_EARLY_MESSAGES: usize = 64;
@@ -54,6 +54,8 @@ pub(super) enum LaneEvent {
         conversation: ConversationId,
         turn: TurnId,
     },
+    /// A turn of any lane was completed.
+    TurnCompleted,
 }
 
 /// What to do.
@@ -94,6 +96,7 @@ struct ActiveLane {
 /// The lanes of this process.
 #[derive(Debug)]
 pub(super) struct LaneTable {
+    role: LaneRole,
     intervals: RunnerIntervals,
     max_lanes: usize,
     active: BTreeMap<ConversationId, ActiveLane>,
@@ -119,8 +122,9 @@ pub(super) struct LaneTable {
 
 impl LaneTable {
     /// A process without lanes. It renews and looks for work at once.
-    pub(super) fn new(intervals: RunnerIntervals, max_lanes: usize, now: EventContext) -> Self {
+    pub(super) fn new(role: LaneRole, intervals: RunnerIntervals, max_lanes: usize, now: EventContext) -> Self {
         Self {
+            role,
             trusted_until: now.elapsed + intervals.trust,
             intervals,
             max_lanes,
@@ -180,9 +184,19 @@ impl LaneTable {
             LaneEvent::WorkerExited(worker) => {
                 self.running_workers = self.running_workers.saturating_sub(1);
                 self.active.retain(|_, lane| lane.worker != worker);
+                if self.role == LaneRole::Turns {
+                    // A lane that was handed over may have its next turn.
+                    self.poll_at = now.elapsed;
+                }
                 Vec::new()
             }
-            LaneEvent::MessageReceived { conversation, turn } => self.on_message(conversation, turn),
+            LaneEvent::MessageReceived { conversation, turn } => self.on_message(conversation, turn, now),
+            LaneEvent::TurnCompleted => {
+                if self.role == LaneRole::Deliveries {
+                    self.poll_at = now.elapsed;
+                }
+                Vec::new()
+            }
         };
         if self.is_stopping() && self.claims_ended && !self.claiming && self.running_workers == 0 {
             actions.push(LaneAction::Exit);
@@ -248,8 +262,12 @@ impl LaneTable {
             .collect()
     }
 
-    fn on_message(&mut self, conversation: ConversationId, turn: TurnId) -> Vec<LaneAction> {
+    fn on_message(&mut self, conversation: ConversationId, turn: TurnId, now: EventContext) -> Vec<LaneAction> {
         let Some(lane) = self.active.get_mut(&conversation) else {
+            if self.role == LaneRole::Turns {
+                // A gateway has stored it, which claims nothing.
+                self.poll_at = now.elapsed;
+            }
             self.early_messages.truncate(MAX_EARLY_MESSAGES - 1);
             self.early_messages.push_front((conversation, turn));
             return Vec::new();

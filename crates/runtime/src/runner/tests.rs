@@ -4,6 +4,7 @@ mod chat;
 mod fairness;
 mod ledger;
 mod people;
+mod roles;
 mod stage;
 
 use std::{sync::Arc, time::Duration};
@@ -18,7 +19,7 @@ use satchel_local::LocalBus;
 use satchel_ports::{
     BusError, BusEvent, EventBus, Inbox, Leases,
     event_bus::EventStream,
-    ledger::{ClaimMode, ReleaseMode},
+    ledger::{ClaimMode, ReleaseMode, WorkFilter},
 };
 use satchel_wait::{wait_until, wait_until_async};
 use tokio::time::{Instant, sleep};
@@ -281,7 +282,7 @@ async fn shutdown_never_loses_messages_or_leaves_doubt() {
         sleep(Duration::from_micros(n * 250)).await;
         let _first = first.stops().await;
         let other = stage.open().await;
-        if let Some(claimed) = other.claim_lane(&[here.channel().clone()]).await.unwrap() {
+        if let Some(claimed) = other.claim_lane(&[here.channel().clone()], WorkFilter::Any).await.unwrap() {
             assert_eq!(claimed.turn.map_or(0, |turn| turn.crashes), 0, "a stop is no crash ({n})");
             assert!(other.release(&claimed.lease, ReleaseMode::Always).await.unwrap());
         }
@@ -320,7 +321,7 @@ async fn lost_lease_cancels_request_in_flight() {
         }
         let (channels, mut stolen) = ([here.channel().clone()], None);
         wait_until_async(case, async || {
-            stolen = thief.claim_lane(&channels).await.unwrap();
+            stolen = thief.claim_lane(&channels, WorkFilter::Any).await.unwrap();
             stolen.is_some()
         })
         .await;
@@ -352,7 +353,7 @@ async fn a_lease_that_is_renewed_outlasts_its_time() {
     let claims_fail_for = async |time: Duration| {
         let begun = Instant::now();
         while begun.elapsed() < time {
-            assert_eq!(other.claim_lane(&[here.channel().clone()]).await.unwrap(), None);
+            assert_eq!(other.claim_lane(&[here.channel().clone()], WorkFilter::Any).await.unwrap(), None);
             // The lease and its renewals go by the machine's clock, here longer than the lease lasts.
             sleep(Duration::from_millis(25)).await;
         }

@@ -40,13 +40,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::WorkerContext;
+use super::{LaneRole, WorkerContext, deliveries::deliver_lane};
 
 /// The longest wait before the work on a lane whose ledger failed is retried: after an outage it goes on within seconds.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// How often a lane that waits looks for a turn of which nobody woke it.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// After how long a person is told that their files still come in: later than a file is refused whose attempts all fail at
 /// once.
@@ -97,12 +97,22 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
             woken: Arc::default(),
             delivery: requests,
             stop: stopped,
+            hands_over: Arc::clone(&context.hands_over),
+            handed_over: Arc::default(),
+        };
+        let work = async {
+            match context.role {
+                LaneRole::Deliveries => deliver_lane(&context, &lane, driver).await,
+                // After a failure the turn is read once more: it may have come further than when it was handed over.
+                LaneRole::All | LaneRole::Turns => {
+                    run_lane(&context, &lane, driver, handed_over.take(), unsettled).await
+                }
+            }
         };
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
-            // After a failure the turn is read once more: it may have come further than when it was handed over.
-            ended = run_lane(&context, &lane, driver, handed_over.take(), unsettled) => ended,
+            ended = work => ended,
         };
         unsettled = true;
         match ended {
@@ -216,6 +226,8 @@ async fn run_lane(
                         next_look = Instant::now() + wait.min(POLL_INTERVAL);
                         Ok(())
                     }
+                    // Nothing of the lane is in flight.
+                    Ok(TurnPoll::Completed { .. }) if lane.handed_over.load(Ordering::Relaxed) => return Ok(()),
                     Ok(TurnPoll::Completed { followed }) => {
                         look_for_turn = followed;
                         Ok(())

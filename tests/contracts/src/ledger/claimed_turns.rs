@@ -7,7 +7,7 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{
     ClaimMode, ClaimedLane, CompletedTurn, ConversationSetting, InboundFileState, JournalEntry, Lease, Ledger,
-    QueuedTurn, ReleaseMode,
+    QueuedTurn, ReleaseMode, WorkFilter,
 };
 
 use super::{
@@ -22,7 +22,7 @@ async fn claim_by_receive(ledger: &Ledger, message: &InboundMessage) -> (Claimed
 }
 
 async fn claim_lane(ledger: &Ledger) -> Option<ClaimedLane> {
-    ledger.leases.claim_lane(&[conversation(CONVERSATION).channel().clone()]).await.unwrap()
+    ledger.leases.claim_lane(&[conversation(CONVERSATION).channel().clone()], WorkFilter::Any).await.unwrap()
 }
 
 /// Returns the turn that a claim has handed over, which is the one that is read.

@@ -7,6 +7,7 @@ use satchel_ports::{
         AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
         ConversationSettings, ForgetConversationOutcome, ForgetRequest, HistoryChange, Ledger, ListingChange,
         ReleaseMode, RenameOutcome, SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
+        WorkFilter,
     },
 };
 
@@ -359,7 +360,13 @@ pub async fn busy_conversation_is_not_forgotten(fixture: &impl LedgerFixture) {
     settle(&ledger, &lease, &sent_settlement(&part.expect("it is begun"), "5")).await;
     ledger.inbox.receive(&message_in("web:a", "2", "another"), ClaimMode::Never).await.unwrap();
     assert_eq!(forget().await, ForgetConversationOutcome::Busy, "a message waits");
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap().id;
     ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     assert_eq!(forget().await, ForgetConversationOutcome::Forgotten(Vec::new()));

@@ -3,7 +3,7 @@
 use satchel_domain::{PartState, Sender, Timestamp, ToolOutcome};
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, OutboxQuery, PairingDecision, PairingRequest, PairingRules, ReleaseMode,
-    UsageQuery,
+    UsageQuery, WorkFilter,
 };
 use serde_json::json;
 
@@ -64,8 +64,8 @@ pub async fn commits_are_seen_through_every_port(fixture: &impl LedgerFixture) {
         let parts = reader.archive.turn(turn).await.unwrap().unwrap().parts;
         assert!(matches!(parts[0].state, PartState::Sent { .. }), "{parts:?}");
     }
-    assert_eq!(theirs.leases.claim_lane(&channels).await.unwrap(), None, "the lane has a holder");
+    assert_eq!(theirs.leases.claim_lane(&channels, WorkFilter::Any).await.unwrap(), None, "the lane has a holder");
     ours.leases.release(&lease, ReleaseMode::Always).await.unwrap();
-    let claimed = theirs.leases.claim_lane(&channels).await.unwrap();
+    let claimed = theirs.leases.claim_lane(&channels, WorkFilter::Any).await.unwrap();
     assert!(claimed.is_some_and(|claimed| claimed.lease.token > lease.token), "and is free once it is released");
 }

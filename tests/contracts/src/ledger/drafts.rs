@@ -6,7 +6,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, Lease, Ledger},
+    ledger::{ClaimMode, Lease, Ledger, WorkFilter},
 };
 
 use super::{
@@ -48,7 +48,13 @@ pub async fn first_part_edits_draft(fixture: &impl LedgerFixture) {
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().draft, Some(known.clone()));
 
     let begun = ledger

@@ -7,7 +7,7 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, FileCategory, FileOrigin, HistoryChange,
-    InboundFileState, JournalEntry, LedgerError,
+    InboundFileState, JournalEntry, LedgerError, WorkFilter,
 };
 
 use super::{LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, with_files};
@@ -211,7 +211,13 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     fixture.after_death();
 
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let journal = ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal;
     let outcomes = [recorded, again].into_iter().zip(0..);
     let expected: Vec<JournalEntry> =

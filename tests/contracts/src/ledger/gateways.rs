@@ -1,7 +1,7 @@
 //! Promises about the connections to platforms.
 
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayLease};
+use satchel_ports::ledger::{DELIVERY_GATEWAY, GATEWAY_TAKEOVER, GatewayLease};
 
 use super::LedgerFixture;
 
@@ -63,4 +63,24 @@ pub async fn renewal_reports_a_lost_gateway(fixture: &impl LedgerFixture) {
         assert_eq!(two.gateways.claim_gateway(&telegram).await.unwrap(), None, "it frees nobody else's");
     }
     assert!(one.gateways.renew_gateway(&again).await.unwrap());
+}
+
+/// Catches: agents that wait for delivery workers which are gone, and agents that never learn of one.
+pub async fn gateway_is_held_until_it_can_be_claimed(fixture: &impl LedgerFixture) {
+    let workers = channel(DELIVERY_GATEWAY);
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let is_held = async || two.gateways.is_gateway_held(&workers).await.unwrap();
+    assert!(!is_held().await, "nobody has claimed it");
+    two.gateways.claim_gateway(&channel("telegram")).await.unwrap();
+    assert!(!is_held().await, "another one");
+    let lease = one.gateways.claim_gateway(&workers).await.unwrap().unwrap();
+    assert!(is_held().await);
+    assert!(one.gateways.is_gateway_held(&workers).await.unwrap(), "by itself");
+    one.gateways.release_gateway(&lease).await.unwrap();
+    assert!(!is_held().await, "it was released");
+    one.gateways.claim_gateway(&workers).await.unwrap().unwrap();
+    assert!(is_held().await, "once more");
+    drop(one);
+    fixture.after_death();
+    assert!(!is_held().await, "its process is gone");
 }

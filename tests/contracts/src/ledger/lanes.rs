@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use satchel_domain::{ChannelName, InboundMessage, PartState, ToolOutcome};
-use satchel_ports::ledger::{ClaimMode, JournalEntry, Lease, ReleaseMode};
+use satchel_ports::{
+    Clock,
+    ledger::{ClaimMode, CompletedTurn, JournalEntry, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
+};
 
 use super::{
     LedgerFixture, assert_lost, completed_turn, conversation, message, new_file, receive, sent_settlement, settlement,
@@ -26,15 +29,26 @@ pub async fn lane_has_one_holder_and_rising_tokens(fixture: &impl LedgerFixture)
         two.inbox.receive(&message("3", "hello"), ClaimMode::IfFree).await.unwrap().claimed.is_none(),
         "held by another"
     );
-    assert_eq!(two.leases.claim_lane(&channels(&["console"])).await.unwrap(), None);
+    assert_eq!(two.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap(), None);
     let mut last = first;
     for round in 0..3 {
         assert!(one.leases.release(&last, ReleaseMode::Always).await.unwrap());
-        let next =
-            two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("released with work in it").lease;
+        let next = two
+            .leases
+            .claim_lane(&channels(&["console"]), WorkFilter::Any)
+            .await
+            .unwrap()
+            .expect("released with work in it")
+            .lease;
         assert!(next.token > last.token, "round {round}");
         assert!(two.leases.release(&next, ReleaseMode::Always).await.unwrap());
-        last = one.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("released again").lease;
+        last = one
+            .leases
+            .claim_lane(&channels(&["console"]), WorkFilter::Any)
+            .await
+            .unwrap()
+            .expect("released again")
+            .lease;
         assert!(last.token > next.token && last.holder != next.holder);
     }
 }
@@ -46,7 +60,7 @@ pub async fn renewed_lease_is_kept(fixture: &impl LedgerFixture) {
     for _ in 0..6 {
         fixture.clock().advance(fixture.lease() / 4);
         assert_eq!(one.leases.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
-        assert_eq!(two.leases.claim_lane(&channels(&["console"])).await.unwrap(), None);
+        assert_eq!(two.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap(), None);
     }
     assert!(one.turns.next_turn(&lease).await.unwrap().is_some());
 }
@@ -58,7 +72,13 @@ pub async fn dead_holders_lane_is_claimable(fixture: &impl LedgerFixture) {
     drop(one);
     fixture.after_death();
     let two = fixture.open().await;
-    let taken = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone").lease;
+    let taken = two
+        .leases
+        .claim_lane(&channels(&["console"]), WorkFilter::Any)
+        .await
+        .unwrap()
+        .expect("its owner is gone")
+        .lease;
     assert!(taken.token > lease.token);
     assert_eq!(two.turns.next_turn(&taken).await.unwrap().unwrap().id, turn);
 }
@@ -69,7 +89,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     let (old, turn) = receive(&one, &message("1", "hello")).await;
     let read = one.turns.next_turn(&old).await.unwrap().unwrap().messages[0].id;
     fixture.clock().advance(fixture.lease());
-    let new = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it expired").lease;
+    let new = two.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().expect("it expired").lease;
     let started_part =
         two.turns.complete_turn(&new, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
 
@@ -122,13 +142,25 @@ pub async fn unreleased_lane_counts_a_crash(fixture: &impl LedgerFixture) {
         drop(process);
         fixture.after_death();
         process = fixture.open().await;
-        lease = process.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone").lease;
+        lease = process
+            .leases
+            .claim_lane(&channels(&["console"]), WorkFilter::Any)
+            .await
+            .unwrap()
+            .expect("its owner is gone")
+            .lease;
         assert_eq!(process.turns.next_turn(&lease).await.unwrap().unwrap().crashes, crashes);
     }
     assert!(process.leases.release(&lease, ReleaseMode::Always).await.unwrap());
     drop(process);
     let process = fixture.open().await;
-    let lease = process.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released").lease;
+    let lease = process
+        .leases
+        .claim_lane(&channels(&["console"]), WorkFilter::Any)
+        .await
+        .unwrap()
+        .expect("it was released")
+        .lease;
     let turn = process.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(turn.crashes, 3, "a release is no crash");
     process.turns.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
@@ -173,28 +205,46 @@ pub async fn receive_keeps_own_leases(fixture: &impl LedgerFixture) {
 pub async fn claim_filters_by_channel_and_work(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let to = |name: &str, key: &str| InboundMessage { conversation: conversation(name), ..message(key, "hello") };
-    assert_eq!(ledger.leases.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
+    assert_eq!(
+        ledger.leases.claim_lane(&channels(&["console", "web"]), WorkFilter::Any).await.unwrap(),
+        None,
+        "an empty store"
+    );
     ledger.inbox.receive(&to("telegram:1", "1"), ClaimMode::Never).await.unwrap();
-    assert_eq!(ledger.leases.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
-    assert_eq!(ledger.leases.claim_lane(&[]).await.unwrap(), None, "no channel");
+    assert_eq!(
+        ledger.leases.claim_lane(&channels(&["console", "web"]), WorkFilter::Any).await.unwrap(),
+        None,
+        "another channel"
+    );
+    assert_eq!(ledger.leases.claim_lane(&[], WorkFilter::Any).await.unwrap(), None, "no channel");
     let album = InboundMessage { album: Some("a".into()), ..to("web:1", "2") };
     ledger.inbox.receive(&album, ClaimMode::Never).await.unwrap();
-    assert_eq!(ledger.leases.claim_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
+    assert_eq!(ledger.leases.claim_lane(&channels(&["web"]), WorkFilter::Any).await.unwrap(), None, "not ready");
 
     ledger.inbox.receive(&to("console:old", "3"), ClaimMode::Never).await.unwrap();
     fixture.clock().advance(Duration::from_millis(1));
     ledger.inbox.receive(&to("console:new", "4"), ClaimMode::Never).await.unwrap();
-    let first = ledger.leases.claim_lane(&channels(&["console"])).await.unwrap().unwrap().lease;
+    let first = ledger.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(first.conversation, conversation("console:old"), "it has waited longest");
-    let second = ledger.leases.claim_lane(&channels(&["console"])).await.unwrap().unwrap().lease;
+    let second = ledger.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(second.conversation, conversation("console:new"));
-    assert_eq!(ledger.leases.claim_lane(&channels(&["console"])).await.unwrap(), None, "both are held");
+    assert_eq!(
+        ledger.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap(),
+        None,
+        "both are held"
+    );
 
     // A part to be sent is work as well.
     let turn = ledger.turns.next_turn(&first).await.unwrap().unwrap().id;
     ledger.turns.complete_turn(&first, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
     ledger.leases.release(&first, ReleaseMode::Always).await.unwrap();
-    let again = ledger.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled").lease;
+    let again = ledger
+        .leases
+        .claim_lane(&channels(&["console"]), WorkFilter::Any)
+        .await
+        .unwrap()
+        .expect("a part is unsettled")
+        .lease;
     assert_eq!(again.conversation, first.conversation);
 }
 
@@ -224,14 +274,16 @@ pub async fn renewal_with_old_token_is_lost(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
     one.leases.release(&first, ReleaseMode::Always).await.unwrap();
-    let second = one.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released").lease;
+    let second =
+        one.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().expect("it was released").lease;
     assert_eq!(first.holder, second.holder);
     let both = [first.clone(), second.clone()];
     assert_eq!(one.leases.renew(&both).await.unwrap(), std::slice::from_ref(&first), "the token is an old one");
     assert!(one.turns.next_turn(&second).await.unwrap().is_some(), "the lane is still held under the new one");
 
     one.leases.release(&second, ReleaseMode::Always).await.unwrap();
-    let others = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released").lease;
+    let others =
+        two.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().expect("it was released").lease;
     let forged = Lease { token: others.token, ..second.clone() };
     let stale = [first, second, forged];
     assert_eq!(one.leases.renew(&stale).await.unwrap(), stale, "the lane is somebody else's");
@@ -267,4 +319,49 @@ pub async fn stale_release_frees_no_lane(fixture: &impl LedgerFixture) {
         }
     }
     assert!(two.leases.release(&new, ReleaseMode::IfIdle).await.unwrap(), "its own holder gives it back");
+}
+
+/// Catches: an agent that takes lanes in which it has nothing to do, and a delivery worker that takes those of agents.
+pub async fn claim_finds_only_work_of_its_filter(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let claim = async |filter| {
+        let claimed = ledger.leases.claim_lane(&channels(&["console"]), filter).await.unwrap()?;
+        ledger.leases.release(&claimed.lease, ReleaseMode::Always).await.unwrap();
+        Some((claimed.turn.map(|turn| turn.id), claimed.unsettled))
+    };
+    let first = ledger.inbox.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().turn;
+    assert_eq!(claim(WorkFilter::Deliveries).await, None, "a turn alone");
+    assert_eq!(claim(WorkFilter::Turns).await, Some((Some(first), false)));
+
+    let lease = ledger.leases.claim_lane(&channels(&["console"]), WorkFilter::Turns).await.unwrap().unwrap().lease;
+    ledger.turns.complete_turn(&lease, &completed_turn(first, text_parts(&["reply"]))).await.unwrap();
+    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    assert_eq!(claim(WorkFilter::Turns).await, None, "a part alone");
+    assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)));
+    assert_eq!(claim(WorkFilter::Any).await, Some((None, true)));
+
+    let second = ledger.inbox.receive(&message("2", "more"), ClaimMode::Never).await.unwrap().turn;
+    assert_eq!(claim(WorkFilter::Turns).await, Some((Some(second), true)), "both");
+    assert_eq!(claim(WorkFilter::Deliveries).await, None, "an agent takes the lane");
+    fixture.clock().advance(TURN_PRECEDENCE);
+    assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)), "no agent has come");
+}
+
+/// Catches: a lane that its agent keeps after the hand-over, and a part that seems to be in flight when nobody sends it.
+pub async fn handed_over_lane_is_free_and_nothing_is_started(fixture: &impl LedgerFixture) {
+    let (agent, worker) = (fixture.open().await, fixture.open().await);
+    let (lease, turn) = receive(&agent, &message("1", "hello")).await;
+    let completed = CompletedTurn { hands_over: true, ..completed_turn(turn, text_parts(&["reply", "rest"])) };
+    assert_eq!(agent.turns.complete_turn(&lease, &completed).await.unwrap(), None);
+    assert_lost(agent.outbox.next_part(&lease).await, "the agent's lease after the hand-over");
+
+    let claimed = worker.leases.claim_lane(&channels(&["console"]), WorkFilter::Deliveries).await.unwrap();
+    let taken = claimed.expect("it was handed over").lease;
+    assert!(taken.token > lease.token);
+    let mut part = worker.outbox.next_part(&taken).await.unwrap().expect("the reply");
+    assert_eq!((&part.state, part.attempts), (&PartState::Pending, 0), "nobody may have sent it");
+    part.start(Clock::now(fixture.clock()));
+    worker.outbox.save_part(&taken, &part).await.unwrap();
+    let settled = worker.outbox.settle_part(&taken, &sent_settlement(&part, "9")).await.unwrap();
+    assert_eq!(settled.next.map(|part| part.state), Some(PartState::Sending), "the rest follows as ever");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{ConversationId, InboundMessage, MessageRef, Part, PartState, Timestamp, part::FailureReason};
-use satchel_ports::ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome};
+use satchel_ports::ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome, WorkFilter};
 
 use super::{
     LedgerFixture, completed_turn, conversation, message,
@@ -141,7 +141,13 @@ pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFix
     ledger.outbox.save_part(&lease, &open_as(&asked, "73")).await.unwrap();
     let renamed = ledger.inbox.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
     assert_eq!(renamed, RenameOutcome::Renamed);
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let begun = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["two"]))).await.unwrap().unwrap();
     assert_eq!(recorded_messages(&ledger, new, &begun).await, RecordedMessages::default());
     assert_eq!(ledger.outbox.last_sent_before(begun.id).await.unwrap(), None);

@@ -7,6 +7,7 @@ use satchel_ports::{
     Clock,
     ledger::{
         ClaimMode, Ledger, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, UndecodableCount,
+        WorkFilter,
     },
 };
 use serde_json::json;
@@ -134,7 +135,7 @@ pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
 
     let lease = ledger
         .leases
-        .claim_lane(&[pairing.conversation.channel().clone()])
+        .claim_lane(&[pairing.conversation.channel().clone()], WorkFilter::Any)
         .await
         .unwrap()
         .expect("a word for them waits")

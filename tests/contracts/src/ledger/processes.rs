@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use satchel_domain::{Attachment, HistoryMessage};
-use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError};
+use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError, WorkFilter};
 use satchel_wait::wait_until_async;
 
 use super::{
@@ -87,7 +87,7 @@ pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
     let channels = [lease.conversation.channel().clone()];
     let mut taken = Vec::new();
     for _ in 0..2 {
-        taken.push(two.leases.claim_lane(&channels).await.unwrap().expect("both have run out").lease);
+        taken.push(two.leases.claim_lane(&channels, WorkFilter::Any).await.unwrap().expect("both have run out").lease);
     }
     let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
     let settled = settle(&two, mine, &sent_settlement(&part, "2")).await;

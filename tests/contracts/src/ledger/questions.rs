@@ -5,6 +5,7 @@ use std::time::Duration;
 use satchel_domain::{CallId, MessageRef, Part, PartState, ToolOutcome, TurnId, part::FailureReason};
 use satchel_ports::ledger::{
     CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome, Settlement,
+    WorkFilter,
 };
 
 use super::{
@@ -62,7 +63,13 @@ pub async fn question_is_asked_once(fixture: &impl LedgerFixture) {
     fixture.after_death();
 
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
     assert_eq!(again, open);
     let again = ledger.outbox.open_question(&lease, &question(CallId { ordinal: 1, ..call(turn) })).await.unwrap();
@@ -104,7 +111,13 @@ pub async fn decision_closes_its_question(fixture: &impl LedgerFixture) {
     fixture.after_death();
 
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let journal = ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal;
     assert_eq!(journal, [JournalEntry::Decided { ordinal: 0, allowed: true, message }]);
     assert_ne!(answer.turn, turn);
@@ -242,7 +255,13 @@ pub async fn parts_stand_behind_closed_questions(fixture: &impl LedgerFixture) {
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let reply = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["one"]))).await.unwrap();
     let reply = reply.expect("nothing is under way");
     assert_eq!((reply.position, part_text(&reply)), (1, "one"));
@@ -255,7 +274,7 @@ pub async fn renamed_conversation_asks_again(fixture: &impl LedgerFixture) {
     let new = conversation("console:new");
     let renamed = ledger.inbox.rename_conversation(&lease.conversation, &new).await.unwrap();
     assert_eq!(renamed, RenameOutcome::Renamed);
-    let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger.leases.claim_lane(&[new.channel().clone()], WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), None);
     let again = ledger.outbox.open_question(&lease, &question(call(turn))).await.unwrap();
     assert_eq!((again.id == asked.id, again.state, again.conversation), (false, PartState::Sending, new));

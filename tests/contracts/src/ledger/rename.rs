@@ -2,7 +2,7 @@
 
 use satchel_domain::{Attachment, ConversationId, HistoryMessage, InboundMessage, MessageRef, PartState, ToolOutcome};
 use satchel_ports::ledger::{
-    AttachmentKey, ClaimMode, HistoryChange, JournalEntry, OutboxQuery, ReleaseMode, RenameOutcome,
+    AttachmentKey, ClaimMode, HistoryChange, JournalEntry, OutboxQuery, ReleaseMode, RenameOutcome, WorkFilter,
 };
 
 use super::{
@@ -59,9 +59,19 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
 
     let ledger = fixture.open().await;
     let channel = old.channel().clone();
-    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().expect("its work waits").lease;
+    let lease = ledger
+        .leases
+        .claim_lane(std::slice::from_ref(&channel), WorkFilter::Any)
+        .await
+        .unwrap()
+        .expect("its work waits")
+        .lease;
     assert_eq!(lease.conversation, new);
-    assert_eq!(ledger.leases.claim_lane(&[channel]).await.unwrap(), None, "none is left under the old name");
+    assert_eq!(
+        ledger.leases.claim_lane(&[channel], WorkFilter::Any).await.unwrap(),
+        None,
+        "none is left under the old name"
+    );
     let moved = |file: &Attachment| Attachment { conversation: new.clone(), ..file.clone() };
     let history = ledger.archive.history(&new, 10).await.unwrap();
     let [HistoryMessage::Person { text, attachments, .. }] = history.as_slice() else { panic!("{history:?}") };
@@ -136,7 +146,7 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     ledger.inbox.receive(&in_conversation(&old, message("2", "more")), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let channel = old.channel().clone();
-    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
+    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel), WorkFilter::Any).await.unwrap().unwrap().lease;
     let under_way = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
     assert_eq!((under_way.id, under_way.target(), under_way.reply_to.clone()), (second.id, None, None));
     assert_eq!(
@@ -151,7 +161,7 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     let draft = ledger.outbox.open_draft(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
     ledger.outbox.save_part(&lease, &open_as(&draft, "52")).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&new, &old).await.unwrap(), RenameOutcome::Renamed);
-    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
+    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel), WorkFilter::Any).await.unwrap().unwrap().lease;
     let begun =
         ledger.turns.complete_turn(&lease, &completed_turn(turn.id, text_parts(&["whole"]))).await.unwrap().unwrap();
     assert_eq!((begun.target(), begun.labelled), (None, false));

@@ -3,7 +3,7 @@
 use satchel_domain::{InboundMessage, SystemTask, TurnId};
 use satchel_ports::ledger::{
     ClaimMode, CompletedTurn, InboundFileState, JournalEntry, Lease, Ledger, QueuedTurn, RetryOutcome, SteeringMessage,
-    TurnQuery, TurnRetry,
+    TurnQuery, TurnRetry, WorkFilter,
 };
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ async fn reply(ledger: &Ledger, lease: &Lease, completed: &CompletedTurn) {
 /// Claims the conversation for its queued turn.
 async fn claim(ledger: &Ledger) -> (Lease, QueuedTurn) {
     let channel = conversation("web:a").channel().clone();
-    let lease = ledger.leases.claim_lane(&[channel]).await.unwrap().expect("a turn is queued").lease;
+    let lease = ledger.leases.claim_lane(&[channel], WorkFilter::Any).await.unwrap().expect("a turn is queued").lease;
     let turn = ledger.turns.next_turn(&lease).await.unwrap().expect("it is queued");
     (lease, turn)
 }
@@ -154,5 +154,5 @@ pub async fn only_last_answered_turn_is_retried(fixture: &impl LedgerFixture) {
     reply(&ledger, &lease, &completed_turn(third, text_parts(&["reply"]))).await;
     assert_eq!(retry(&ledger, third, None).await, RetryOutcome::SystemTask);
     let channel = conversation("web:a").channel().clone();
-    assert_eq!(ledger.leases.claim_lane(&[channel]).await.unwrap(), None, "nothing was queued");
+    assert_eq!(ledger.leases.claim_lane(&[channel], WorkFilter::Any).await.unwrap(), None, "nothing was queued");
 }

@@ -3,6 +3,7 @@
 use satchel_domain::InboundMessage;
 use satchel_ports::ledger::{
     ClaimMode, CompletedTurn, ConversationSetting, ConversationSettings, LedgerError, ReleaseMode, RenameOutcome,
+    WorkFilter,
 };
 
 use super::{LedgerFixture, assert_lost, complete_with_setting, completed_turn, conversation, message, receive};
@@ -26,7 +27,9 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     fixture.after_death();
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(claimed) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+    while let Some(claimed) =
+        ledger.leases.claim_lane(&[here.conversation.channel().clone()], WorkFilter::Any).await.unwrap()
+    {
         leases.push(claimed.lease);
     }
     assert_eq!(leases.len(), 2);
@@ -52,7 +55,8 @@ pub async fn setting_is_stored_with_its_turn(fixture: &impl LedgerFixture) {
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lost.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease =
+        ledger.leases.claim_lane(&[lost.conversation.channel().clone()], WorkFilter::Any).await.unwrap().unwrap().lease;
     let choosing = CompletedTurn { setting: Some(agent("kids")), ..completed_turn(turn, Vec::new()) };
     assert_lost(ledger.turns.complete_turn(&lost, &choosing).await, "complete_turn");
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().settings.agent, None, "its turn has not ended");
@@ -95,7 +99,13 @@ pub async fn renamed_conversation_keeps_its_settings(fixture: &impl LedgerFixtur
     for (from, to) in [(&old, &new), (&new, &old), (&old, &new)] {
         assert_eq!(ledger.inbox.rename_conversation(from, to).await.unwrap(), RenameOutcome::Renamed);
     }
-    let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits").lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[new.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .expect("its turn waits")
+        .lease;
     assert_eq!(lease.conversation, new);
     let renamed = ledger.turns.next_turn(&lease).await.unwrap().unwrap().settings;
     assert_eq!((renamed.agent.as_deref(), renamed.persona.as_deref()), (Some("kids"), Some("A pirate.")));
@@ -149,7 +159,9 @@ pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
     fixture.after_death();
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(claimed) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+    while let Some(claimed) =
+        ledger.leases.claim_lane(&[here.conversation.channel().clone()], WorkFilter::Any).await.unwrap()
+    {
         leases.push(claimed.lease);
     }
     assert_eq!(leases.len(), 2);

@@ -68,6 +68,7 @@ macro_rules! gateways_contract {
             gateways::gateway_has_one_holder_and_rising_tokens
             gateways::dead_holders_gateway_is_claimable
             gateways::renewal_reports_a_lost_gateway
+            gateways::gateway_is_held_until_it_can_be_claimed
         }
     };
 }
@@ -78,6 +79,8 @@ macro_rules! leases_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             lanes::lane_has_one_holder_and_rising_tokens
+            lanes::claim_finds_only_work_of_its_filter
+            lanes::handed_over_lane_is_free_and_nothing_is_started
             lanes::renewed_lease_is_kept
             lanes::dead_holders_lane_is_claimable
             lanes::expired_lease_is_fenced

@@ -10,7 +10,7 @@ use satchel_ports::{
     Clock,
     ledger::{
         ClaimMode, FinishedCall, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery,
-        TurnRecord,
+        TurnRecord, WorkFilter,
     },
 };
 
@@ -51,7 +51,8 @@ pub async fn committed_data_survives_crash(fixture: &impl LedgerFixture) {
     assert_eq!(record.response, Some(OutgoingResponse::from_text("reply")));
     assert_eq!(record.parts[1], next);
     assert_eq!(record.parts[0], sent_settlement(&part, "9").part);
-    let taken = two.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let taken =
+        two.leases.claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(two.outbox.next_part(&taken).await.unwrap(), Some(next));
 }
 
@@ -85,7 +86,13 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal, expected);
 }
 

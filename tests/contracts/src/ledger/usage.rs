@@ -7,7 +7,7 @@ use satchel_domain::{
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange,
     InboundFileState, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, Transcription, Usage,
-    UsageQuery, UsageScope,
+    UsageQuery, UsageScope, WorkFilter,
 };
 
 use super::{
@@ -113,7 +113,13 @@ pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open_with_quotas(5, 5).await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let lease = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made), file_part(&made)])).await.unwrap();
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 10, 0));
 }

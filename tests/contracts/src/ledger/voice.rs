@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::InboxId;
-use satchel_ports::ledger::{LedgerError, Transcription};
+use satchel_ports::ledger::{LedgerError, Transcription, WorkFilter};
 use uuid::Uuid;
 
 use super::{LedgerFixture, message, new_file, receive, with_files};
@@ -29,7 +29,13 @@ pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open().await;
-    let newer = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
+    let newer = ledger
+        .leases
+        .claim_lane(&[lease.conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .unwrap()
+        .unwrap()
+        .lease;
     let lost = ledger.turns.record_transcription(&lease, queued.id, 1, &unheard).await;
     assert!(matches!(lost, Err(LedgerError::LeaseLost(_))), "{lost:?}");
     let turn = ledger.turns.next_turn(&newer).await.unwrap().unwrap();

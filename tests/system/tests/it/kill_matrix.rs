@@ -16,7 +16,7 @@ use satchel_domain::{ChannelName, ConversationId, Ending, HistoryMessage, PartSt
 use satchel_fake_kit::FakeFile;
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::{Archive, Leases, ledger::OutboxQuery};
+use satchel_ports::{Archive, Leases, ledger::OutboxQuery, ledger::WorkFilter};
 use satchel_system::real_binary::satchel_binary;
 use tokio::process::Command;
 
@@ -177,7 +177,7 @@ impl KillHarness {
         let mut problems = Vec::new();
         let ledger = self.open_ledger().await;
         let console = ChannelName::new("console").expect("a name");
-        if let Some(left) = ledger.claim_lane(&[console]).await.expect("the ledger can be asked") {
+        if let Some(left) = ledger.claim_lane(&[console], WorkFilter::Any).await.expect("the ledger can be asked") {
             problems.push(format!("{} has work left", left.lease.conversation));
         }
         let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };

@@ -6,8 +6,10 @@ use futures::{FutureExt, future::BoxFuture};
 use satchel_domain::ChannelName;
 use satchel_intake::InternalInbound;
 use satchel_nats::NatsBus;
+use satchel_ports::ledger::{DELIVERY_GATEWAY, Gateways};
 use satchel_runtime::{
     Runner,
+    gateway::Gateway,
     retention::RetentionTask,
     schedules::{ReminderScheduler, Scheduler},
 };
@@ -16,27 +18,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{backups::BackupTask, config::Config, event_bus, runtime::machine_zone, stores::Stores};
 
-/// What works, and on which channels.
-pub(super) struct Work {
-    pub(super) runner: Runner,
-    pub(super) inbound: InternalInbound,
-    pub(super) channels: Vec<ChannelName>,
-    /// What the last events go to.
-    pub(super) nats: Option<Arc<NatsBus>>,
-}
-
-/// Starts a task for each; they end once `stop` is cancelled.
+/// Starts what is due by time, a task for each: schedules, reminders, retention and backups. They end once `stop` is
+/// cancelled.
 ///
 /// # Errors
 /// When the configured backups can't be made.
-pub(super) fn start_work(
+pub(super) fn start_scheduled(
     config: &Config,
     stores: &Stores,
-    work: Work,
+    inbound: InternalInbound,
+    channels: Vec<ChannelName>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let Work { runner, inbound, channels, nats } = work;
     let ledger = &stores.ledger;
     let mut start = |task: BoxFuture<'static, ()>| {
         tasks.spawn(async move {
@@ -66,11 +60,38 @@ pub(super) fn start_work(
     }
     let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
     start(scheduler.run(inbound, Arc::clone(&ledger.inbox), stop.clone()).boxed());
+    Ok(())
+}
+
+/// Starts the work on lanes until `stop` is cancelled. The last events go to `nats`.
+pub(super) fn start_runner(
+    runner: Runner,
+    nats: Option<Arc<NatsBus>>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    stop: &CancellationToken,
+) {
     let stop = stop.clone();
-    let running = async move {
+    tasks.spawn(async move {
         runner.run(stop).await;
         event_bus::flush(nats).await;
-    };
-    start(running.boxed());
-    Ok(())
+        Ok(())
+    });
+}
+
+/// Lets agents know until `stop` that a delivery worker runs.
+pub(super) fn announce_deliveries(
+    gateways: Arc<dyn Gateways>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    stop: &CancellationToken,
+) {
+    let channel = ChannelName::new(DELIVERY_GATEWAY).expect("it is a name");
+    let gateway = Gateway { gateways, channel };
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        let wait = |held: CancellationToken| async move {
+            held.cancelled().await;
+            Ok(())
+        };
+        gateway.run(wait, stop).await
+    });
 }

@@ -419,6 +419,8 @@ impl Stage {
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
             woken: Arc::default(),
+            hands_over: Arc::default(),
+            handed_over: Arc::default(),
             delivery: DeliveryHandle::new().0,
             stop: tokio_util::sync::CancellationToken::new(),
         };

@@ -19,7 +19,11 @@ type Row = (u64, LaneEvent, Vec<LaneAction>);
 
 /// Renews every 10 s, after a failure after 1 s, trusts for 25 s, looks for work every 2 s and drains for 25 s.
 fn table(max_lanes: usize) -> LaneTable {
-    LaneTable::new(RunnerIntervals::default(), max_lanes, at(0))
+    table_of(LaneRole::All, max_lanes)
+}
+
+fn table_of(role: LaneRole, max_lanes: usize) -> LaneTable {
+    LaneTable::new(role, RunnerIntervals::default(), max_lanes, at(0))
 }
 
 /// After so many seconds, by a clock that has not leapt.
@@ -138,6 +142,28 @@ fn work_is_claimed_until_none_is_found() {
     assert_eq!(table.next_timer(0), Some(Duration::from_secs(2)), "while it claimed, the time has passed");
     check(&mut table, vec![(3, Timer, vec![Claim]), (4, Polled(None), vec![])]);
     assert_eq!(table.next_timer(0), Some(Duration::from_secs(5)));
+}
+
+/// Messages that gateways store claim nothing, and neither does a reply that is left to delivery workers.
+#[test]
+fn news_of_work_for_its_role_makes_it_look_at_once() {
+    let completed = LaneEvent::TurnCompleted;
+    for (role, event, looks) in [
+        (LaneRole::All, received("a", 1), false),
+        (LaneRole::All, completed.clone(), false),
+        (LaneRole::Turns, received("a", 1), true),
+        (LaneRole::Turns, completed.clone(), false),
+        (LaneRole::Turns, exited(0), true),
+        (LaneRole::Deliveries, received("a", 1), false),
+        (LaneRole::Deliveries, completed.clone(), true),
+        (LaneRole::Deliveries, exited(0), false),
+    ] {
+        let mut table = table_of(role, 10);
+        check(&mut table, vec![(0, Timer, vec![Claim, Renew(vec![])]), (0, renewed(), vec![])]);
+        check(&mut table, vec![(0, Polled(None), vec![]), (1, event.clone(), vec![])]);
+        let expected = Duration::from_secs(if looks { 1 } else { 2 });
+        assert_eq!(table.next_timer(0), Some(expected), "{role:?}: {event:?}");
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ async fn waiting_turn_names_no_forgotten_file() {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        hands_over: false,
     };
     other.complete_turn(&lease, &completed).await.unwrap();
     other.release(&lease, ReleaseMode::Always).await.unwrap();

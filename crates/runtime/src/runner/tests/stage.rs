@@ -34,7 +34,7 @@ use super::{
     chat::Chat,
     ledger::{FailingLedger, FailureHook},
 };
-use crate::runner::{LaneRunner, RunnerIntervals, TurnSlots, WorkerContext};
+use crate::runner::{LaneRole, LaneRunner, RunnerIntervals, TurnSlots, WorkerContext};
 
 pub(super) fn place(name: &str) -> ConversationId {
     format!("console:{name}").parse().unwrap()
@@ -155,6 +155,15 @@ impl Stage {
     }
 
     pub(super) async fn start_with(&self, adjust: impl FnOnce(&mut RunnerIntervals)) -> Process {
+        self.start_in(LaneRole::All, adjust).await
+    }
+
+    /// Starts a process that does this work of lanes.
+    pub(super) async fn start_as(&self, role: LaneRole) -> Process {
+        self.start_in(role, |_| {}).await
+    }
+
+    async fn start_in(&self, role: LaneRole, adjust: impl FnOnce(&mut RunnerIntervals)) -> Process {
         let ledger = Arc::new(FailingLedger { inner: self.open().await, hook: FailureHook::default() });
         let services = AgentServices {
             turns: Arc::clone(&ledger) as _,
@@ -196,6 +205,8 @@ impl Stage {
             access: Arc::clone(&self.access),
             reminders: true,
             schedules: None,
+            role,
+            hands_over: Arc::default(),
             turn_slots: Arc::clone(&slots),
         };
         let (claim, claimed) = mpsc::channel(64);

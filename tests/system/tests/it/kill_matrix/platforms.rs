@@ -17,7 +17,7 @@ use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Leases,
-    ledger::{AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord},
+    ledger::{AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord, WorkFilter},
 };
 use satchel_system::{crash::ChannelAdapter, real_binary::TestHome};
 use sha2::Digest;
@@ -260,7 +260,12 @@ async fn assert_in_time(
 async fn find_disk_problems(home: &TestHome, conversation: &ConversationId) -> Vec<String> {
     let ledger = open_ledger(home).await;
     let mut problems = Vec::new();
-    if ledger.claim_lane(&[conversation.channel().clone()]).await.expect("the ledger can be asked").is_some() {
+    if ledger
+        .claim_lane(&[conversation.channel().clone()], WorkFilter::Any)
+        .await
+        .expect("the ledger can be asked")
+        .is_some()
+    {
         problems.push("the lane has work left".to_owned());
     }
     let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
