@@ -1,5 +1,7 @@
 //! Lanes: who works on a conversation, and by which number its rows name it.
 
+use std::time::Duration;
+
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::LaneState;
 use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter};
@@ -235,6 +237,18 @@ pub(crate) async fn is_busy(db: &Database, lane: LaneId) -> Result<bool> {
         params![lane],
     )
     .await
+}
+
+/// Returns how long the turn has waited that has waited longest in a lane without a holder.
+pub(crate) async fn longest_wait(db: &Database) -> Result<Option<Duration>> {
+    let waited: Option<i64> = db
+        .value(
+            "SELECT ledger_now() - MIN(ready_at) FROM turns JOIN lanes ON lanes.id = turns.lane \
+             WHERE state = 'queued' AND ready_at <= ledger_now() AND (holder IS NULL OR expires_at <= ledger_now())",
+            params![],
+        )
+        .await?;
+    Ok(waited.map(|waited| Duration::from_millis(waited.unsigned_abs())))
 }
 
 /// Prolongs leases and returns those that are lost.

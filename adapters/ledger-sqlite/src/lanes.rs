@@ -1,5 +1,7 @@
 //! Lanes: who works on a conversation, and by which number its rows name it.
 
+use std::time::Duration;
+
 use rusqlite::{OptionalExtension, Row, params};
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::LaneState;
@@ -175,6 +177,17 @@ pub(crate) fn is_busy(db: &Database, lane: LaneId) -> Result<bool> {
              OR EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0)",
         [lane],
     )
+}
+
+/// Returns how long the turn has waited that has waited longest in a lane without a holder.
+pub(crate) fn longest_wait(db: &Database) -> Result<Option<Duration>> {
+    let now = db.now();
+    let since: Option<i64> = db.value(
+        "SELECT MIN(ready_at) FROM turns JOIN lanes ON lanes.id = turns.lane \
+         WHERE state = 'queued' AND ready_at <= ?1 AND (holder IS NULL OR expires_at <= ?1)",
+        [now.0],
+    )?;
+    Ok(since.map(|since| now.saturating_duration_since(Timestamp(since))))
 }
 
 /// Prolongs leases and returns those that are lost.

@@ -6,6 +6,7 @@
 mod bus;
 mod channel;
 mod disk;
+mod gateways;
 mod inbound;
 mod lost_events;
 mod model;
@@ -15,7 +16,13 @@ mod workspace;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -34,6 +41,7 @@ pub use self::{
     bus::MeasuredBus,
     channel::MeasuredChannel,
     disk::{FileDirectory, read_space},
+    gateways::MeasuredGateways,
     inbound::MeasuredInbound,
     lost_events::LostEvents,
     model::MeasuredModel,
@@ -58,6 +66,11 @@ const OTHER: &str = "other";
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RoleLabels {
+    role: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -134,7 +147,13 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     attempt_seconds: DurationFamily<ChannelLabels>,
     bytes: Family<ByteLabels, Counter>,
-    oldest_part_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
+    oldest_part_seconds: Gauge<f64, AtomicU64>,
+    oldest_turn_seconds: Gauge<f64, AtomicU64>,
+    lost_leases: Family<RoleLabels, Counter>,
+    /// What counts the lost leases, and the role of the process.
+    lease_losses: OnceLock<(&'static str, Arc<AtomicU64>)>,
+    gateway_takeovers: Family<ChannelLabels, Counter>,
+    gateways_held: Family<ChannelLabels, Gauge>,
     model_calls: Family<ModelCallLabels, Counter>,
     model_first_delta_seconds: DurationFamily<ModelLabels>,
     model_answer_seconds: DurationFamily<ModelLabels>,
@@ -168,6 +187,11 @@ impl Metrics {
             attempt_seconds: duration_family(),
             bytes: Family::default(),
             oldest_part_seconds: Gauge::default(),
+            oldest_turn_seconds: Gauge::default(),
+            lost_leases: Family::default(),
+            lease_losses: OnceLock::new(),
+            gateway_takeovers: Family::default(),
+            gateways_held: Family::default(),
             model_calls: Family::default(),
             model_first_delta_seconds: duration_family(),
             model_answer_seconds: duration_family(),
@@ -207,6 +231,14 @@ impl Metrics {
         registry.register_with_unit("file", help, Unit::Bytes, self.bytes.clone());
         let help = "Age of the oldest part of a reply that is in progress; 0 if there is none";
         registry.register_with_unit("oldest_part_age", help, seconds(), self.oldest_part_seconds.clone());
+        let help = "Age of the oldest turn that waits for a process to run it; 0 if there is none";
+        registry.register_with_unit("oldest_turn_age", help, seconds(), self.oldest_turn_seconds.clone());
+        let help = "Conversations that this process lost to another one, or whose lease it couldn't renew, by its role";
+        registry.register("lost_leases", help, self.lost_leases.clone());
+        let help = "Gateways that this process took over after waiting for them";
+        registry.register("gateway_takeovers", help, self.gateway_takeovers.clone());
+        let help = "1 while this process is the channel's gateway";
+        registry.register("gateway_held", help, self.gateways_held.clone());
         registry.register("model_calls", "Requests to a model, by how the answer ended", self.model_calls.clone());
         let help = "Time until the first delta of a model's answer";
         registry.register_with_unit("model_first_piece", help, seconds(), self.model_first_delta_seconds.clone());
@@ -232,7 +264,12 @@ impl Metrics {
         self.lost_event_source.set(Box::new(count));
     }
 
-    /// Returns all metrics as text. Reads the oldest part, the undecodable updates and the stored files from the
+    /// Shows what `losses` counts as leases that a process of this role has lost.
+    pub fn watch_lost_leases(&self, role: &'static str, losses: Arc<AtomicU64>) {
+        let _first = self.lease_losses.set((role, losses));
+    }
+
+    /// Returns all metrics as text. Reads the oldest part and turn, the undecodable updates and the stored files from the
     /// ledger, and the free space from the system.
     pub async fn render(&self, ledger: &Ledger, now: Timestamp) -> String {
         self.measure_disks().await;
@@ -245,6 +282,15 @@ impl Metrics {
             Ok(Err(_)) | Err(_) => f64::NAN,
         };
         self.oldest_part_seconds.set(age);
+        let waited = match timeout(LEDGER_TIMEOUT, ledger.leases.longest_wait()).await {
+            Ok(Ok(waited)) => waited.unwrap_or_default().as_secs_f64(),
+            Ok(Err(_)) | Err(_) => f64::NAN,
+        };
+        self.oldest_turn_seconds.set(waited);
+        if let Some((role, losses)) = self.lease_losses.get() {
+            let counter = self.lost_leases.get_or_create_owned(&RoleLabels { role });
+            counter.inc_by(losses.load(Ordering::Relaxed).saturating_sub(counter.get()));
+        }
         self.undecodable.clear();
         if let Ok(Ok(unreadable)) = timeout(LEDGER_TIMEOUT, ledger.archive.count_undecodable()).await {
             for UndecodableCount { channel, updates } in unreadable {

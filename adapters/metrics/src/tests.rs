@@ -12,7 +12,7 @@ use satchel_domain::{
     part::{FileForm, FileItem},
 };
 use satchel_local::{LocalBus, ModelScript, ScriptedModel};
-use satchel_ports::ledger::Usage;
+use satchel_ports::ledger::{DELIVERY_GATEWAY, GatewayLease, Gateways, HolderId, MockGateways, Usage};
 use satchel_ports::{
     BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
     MockInbound, MockLedger, MockWorkspace, ModelRequest, PostRequest, StoredBlob, Workspace, WorkspaceError,
@@ -48,6 +48,7 @@ fn ledger(age: Option<u64>) -> MockLedger {
 
 fn ledger_without_usages(age: Option<u64>) -> MockLedger {
     let mut ledger = MockLedger::default();
+    ledger.leases.expect_longest_wait().returning(|| Ok(None));
     ledger.archive.expect_count_undecodable().returning(|| Ok(Vec::new()));
     ledger.archive.expect_parts().withf(|query| query.unsettled_only && query.limit == Some(1)).returning(move |_| {
         let part = age.map(|age| {
@@ -484,4 +485,44 @@ async fn metrics_server_answers_one_path_and_survives_nonsense() {
     );
     stop.cancel();
     serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn takeovers_and_lost_leases_are_counted() {
+    let metrics = Metrics::new(&["telegram", "web"], Vec::new());
+    let mut gateways = MockGateways::new();
+    let mut answers = [false, false, true, true].into_iter();
+    gateways.expect_claim_gateway().returning(move |channel| {
+        let lease = GatewayLease { channel: channel.clone(), holder: HolderId(Uuid::nil()), token: 1 };
+        Ok(answers.next().unwrap_or(true).then_some(lease))
+    });
+    gateways.expect_renew_gateway().returning(|_| Ok(false));
+    let gateways = MeasuredGateways::new(Arc::new(gateways), Arc::clone(&metrics));
+    let telegram = ChannelName::new("telegram").unwrap();
+    for _ in 0..3 {
+        gateways.claim_gateway(&telegram).await.unwrap();
+    }
+    let at_once = ChannelName::new(DELIVERY_GATEWAY).unwrap();
+    let lease = gateways.claim_gateway(&at_once).await.unwrap().unwrap();
+    let losses = Arc::new(AtomicU64::new(0));
+    metrics.watch_lost_leases("agent", Arc::clone(&losses));
+    let mut ledger = ledger(None);
+    ledger.leases.checkpoint();
+    ledger.leases.expect_longest_wait().returning(|| Ok(Some(Duration::from_secs(7))));
+    let ledger = ledger.into();
+    losses.fetch_add(2, Ordering::Relaxed);
+    metrics.render(&ledger, NOW).await;
+    losses.fetch_add(1, Ordering::Relaxed);
+    assert!(!gateways.renew_gateway(&lease).await.unwrap());
+    let text = metrics.render(&ledger, NOW).await;
+    for line in [
+        r#"satchel_gateway_takeovers_total{channel="telegram"} 1"#,
+        r#"satchel_gateway_held{channel="telegram"} 1"#,
+        r#"satchel_gateway_held{channel="delivery"} 0"#,
+        r#"satchel_lost_leases_total{role="agent"} 3"#,
+        "satchel_oldest_turn_age_seconds 7.0",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
+    }
+    assert!(!text.contains(r#"satchel_gateway_takeovers_total{channel="delivery"}"#), "it was free: {text}");
 }

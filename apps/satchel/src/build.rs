@@ -225,6 +225,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         turn_slots: Arc::default(),
         role: options.role,
         hands_over: Arc::default(),
+        lost_leases: Arc::default(),
     }))
 }
 

@@ -1,6 +1,6 @@
 //! A ledger that calls a hook around each verb, so that a test can make a verb fail or hang, or end its process there.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -81,6 +81,7 @@ intercept! {
     }
     Leases {
         fn claim_lane(channels: &[ChannelName], filter: WorkFilter) -> Option<ClaimedLane>;
+        fn longest_wait() -> Option<Duration>;
         fn renew(leases: &[Lease]) -> Vec<Lease>;
         fn release(lease: &Lease, release: ReleaseMode) -> bool;
     }

@@ -1,6 +1,6 @@
 //! Connects the core: what comes in, the lanes that work on it, and maintenance.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use satchel_domain::ChannelName;
 use satchel_intake::{InboundService, InternalInbound};
@@ -31,6 +31,12 @@ pub struct Runner {
 }
 
 impl Runner {
+    /// Returns the number of leases that were lost to other processes, or not renewed in time. It grows as that happens.
+    #[must_use]
+    pub fn lost_leases(&self) -> Arc<AtomicU64> {
+        self.lanes.lost_leases()
+    }
+
     /// Runs until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     pub async fn run(self, stop: CancellationToken) {
         let (prepared, ready) = oneshot::channel();

@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -84,6 +84,8 @@ pub struct WorkerContext {
     pub role: LaneRole,
     /// Whether delivery workers take over the lane of a completed turn.
     pub hands_over: Arc<AtomicBool>,
+    /// How many leases this process has lost to others, or could not renew.
+    pub lost_leases: Arc<AtomicU64>,
 }
 
 /// The lanes of this process.
@@ -139,6 +141,10 @@ impl LaneRunner {
     /// Works on the lanes that come through `claimed`, and on those found in the ledger.
     pub(crate) fn new(context: WorkerContext, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
         Self { context, claimed, intervals: RunnerIntervals::default() }
+    }
+
+    pub(crate) fn lost_leases(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.context.lost_leases)
     }
 
     /// Works until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
@@ -200,10 +206,12 @@ impl LaneRunner {
                     LaneAction::CancelReplaced(worker) => workers.cancel(worker),
                     LaneAction::CancelLost(worker, conversation) => {
                         tracing::debug!(chat.id = %conversation, "the lane has another holder");
+                        context.lost_leases.fetch_add(1, Ordering::Relaxed);
                         workers.cancel(worker);
                     }
                     LaneAction::CancelExpired(expired) => {
                         tracing::warn!(lanes = expired.len(), "leases expired before renewal; releasing their lanes");
+                        context.lost_leases.fetch_add(expired.len() as u64, Ordering::Relaxed);
                         expired.into_iter().for_each(|worker| workers.cancel(worker));
                     }
                     LaneAction::Claim => claiming = Some(claim_next(&context, &channels).boxed()),

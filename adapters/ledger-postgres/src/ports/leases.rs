@@ -1,5 +1,7 @@
 //! The port `Leases`: who works on which lane.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
 use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode, WorkFilter};
@@ -15,6 +17,10 @@ impl Leases for PostgresLedger {
     ) -> Result<Option<ClaimedLane>, LedgerError> {
         // It writes nothing, and so costs no commit, where there is nothing to claim.
         self.write("claiming a lane", |db| async move { lanes::claim_first(&db, channels, filter).await }).await
+    }
+
+    async fn longest_wait(&self) -> Result<Option<Duration>, LedgerError> {
+        self.read("looking for turns that wait", |db| async move { lanes::longest_wait(&db).await }).await
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {

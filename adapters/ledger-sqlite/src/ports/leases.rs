@@ -1,5 +1,7 @@
 //! The port `Leases`: who works on which lane.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
 use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode, WorkFilter};
@@ -20,6 +22,10 @@ impl Leases for SqliteLedger {
             return Ok(None);
         }
         self.writer.run(OPERATION, move |db| lanes::claim_first(db, &candidates, filter)).await
+    }
+
+    async fn longest_wait(&self) -> Result<Option<Duration>, LedgerError> {
+        self.read("looking for turns that wait", lanes::longest_wait).await
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {

@@ -40,6 +40,17 @@ pub enum Role {
 }
 
 impl Role {
+    /// The name, as it is given.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Gateway => "gateway",
+            Self::Agent => "agent",
+            Self::Delivery => "delivery",
+        }
+    }
+
     /// Whether it connects to platforms and serves the page.
     #[must_use]
     pub fn receives(self) -> bool {

@@ -24,10 +24,10 @@ use satchel_intake::{
     commands::{CommandFeatures, command_menu},
 };
 use satchel_metrics::{
-    MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
+    MeasuredBus, MeasuredChannel, MeasuredGateways, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
     server::{self as metrics_server, RenderText},
 };
-use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Notifications};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Notifications, ledger::Gateways};
 use satchel_routing::tables;
 use satchel_runtime::gateway::Gateway;
 use satchel_web::{
@@ -282,7 +282,10 @@ impl Services<'_> {
         if role.answers() {
             start_scheduled(config, stores, internal_inbound.clone(), hosted_channels.clone(), tasks, stop)?;
         }
+        let gateways: Arc<dyn Gateways> =
+            Arc::new(MeasuredGateways::new(Arc::clone(&stores.ledger.gateways), Arc::clone(metrics)));
         if role.lane_role().is_some() {
+            metrics.watch_lost_leases(role.name(), runner.lost_leases());
             start_runner(runner, nats, tasks, stop);
         } else {
             // With it goes what would claim lanes for it.
@@ -295,13 +298,13 @@ impl Services<'_> {
             });
         }
         if role == Role::Delivery {
-            announce_deliveries(Arc::clone(&stores.ledger.gateways), tasks, stop);
+            announce_deliveries(Arc::clone(&gateways), tasks, stop);
         }
         if !role.receives() {
             return Ok(None);
         }
         for HostedPlatform { channel, listen } in platforms {
-            let gateway = Gateway { gateways: Arc::clone(&stores.ledger.gateways), channel: channel.name() };
+            let gateway = Gateway { gateways: Arc::clone(&gateways), channel: channel.name() };
             let (inbound, stop) = (Arc::clone(&inbound), stop.clone());
             tasks.spawn(async move { gateway.run(|connection| listen(Arc::clone(&inbound), connection), stop).await });
         }

@@ -31,6 +31,9 @@ pub trait Leases: Send + Sync {
         filter: WorkFilter,
     ) -> Result<Option<ClaimedLane>, LedgerError>;
 
+    /// Returns how long the turn has waited that has waited longest for a process to claim its lane; `None` if none waits.
+    async fn longest_wait(&self) -> Result<Option<Duration>, LedgerError>;
+
     /// Renews leases and returns those that are lost.
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError>;
 

@@ -365,3 +365,26 @@ pub async fn handed_over_lane_is_free_and_nothing_is_started(fixture: &impl Ledg
     let settled = worker.outbox.settle_part(&taken, &sent_settlement(&part, "9")).await.unwrap();
     assert_eq!(settled.next.map(|part| part.state), Some(PartState::Sending), "the rest follows as ever");
 }
+
+/// Catches: an age of turns that somebody works on, or of albums that may still grow, and one that ends with a crash.
+pub async fn longest_wait_is_that_of_unclaimed_turns(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let waited = async || two.leases.longest_wait().await.unwrap();
+    assert_eq!(waited().await, None, "an empty store");
+    let second = Duration::from_secs(1);
+    one.inbox.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap();
+    fixture.clock().advance(second);
+    let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
+    one.inbox.receive(&elsewhere, ClaimMode::Never).await.unwrap();
+    assert_eq!(waited().await, Some(second));
+    let lane = one.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().unwrap();
+    assert_eq!(waited().await, Some(Duration::ZERO), "the other one");
+    let other = two.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().unwrap();
+    assert_eq!(waited().await, None, "both are worked on");
+    let turn = other.turn.expect("it was received").id;
+    two.turns.complete_turn(&other.lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
+    two.leases.release(&other.lease, ReleaseMode::Always).await.unwrap();
+    assert_eq!(waited().await, None, "a part is no turn");
+    fixture.clock().advance(fixture.lease());
+    assert_eq!(waited().await, Some(second + fixture.lease()), "{:?} has lost its lease", lane.lease);
+}

@@ -1,27 +1,44 @@
-//! Several machines: gateways and agents on PostgreSQL, S3 and NATS, killed at random while people write.
+//! Several machines: gateways, agents and delivery workers on PostgreSQL, S3 and NATS, killed at random while people
+//! write.
 
 mod harness;
 mod outages;
 
-use std::time::Duration;
+use std::{
+    env,
+    time::{Duration, Instant},
+};
 
 use satchel_fake_model::{ModelReply, ReplyPiece};
 use satchel_requirements::required;
 
-use self::harness::Cluster;
+use self::harness::{Cluster, LABEL, POLL_INTERVAL, Received, TIMEOUT};
 
-/// How many people write, and how many messages each.
-const PEOPLE: i64 = 6;
+/// How many turns there are, and the environment variable that says otherwise; half of them on each platform.
+const TURNS: i64 = 500;
+const TURNS_VARIABLE: &str = "SATCHEL_CLUSTER_TURNS";
+
+/// The number by which processes are chosen, and the environment variable that sets another one.
+const SEED: u64 = 22;
+const SEED_VARIABLE: &str = "SATCHEL_CLUSTER_SEED";
+
+/// How many messages each person writes.
 const MESSAGES: usize = 10;
 
-/// After how many answers the next process is killed.
-const ANSWERS_PER_KILL: usize = 9;
+/// The messages that bring a file.
+const WITH_FILE: [usize; 2] = [0, 6];
 
-/// The message whose answer is a file that the person sent before.
-const RESEND: usize = 5;
+/// The message whose answer is the file that the person sent first.
+const RESEND: usize = 4;
+
+/// After how many answers a process is killed, on average.
+const ANSWERS_PER_KILL: u64 = 40;
 
 /// Longer than any test.
 const WRITING_TIME: Duration = Duration::from_secs(3_600);
+
+/// Two gateways, three agents and two delivery workers.
+const ROLES: [&str; 7] = ["gateway", "gateway", "agent", "agent", "agent", "delivery", "delivery"];
 
 fn question(person: i64, number: usize) -> String {
     format!("question {person}-{number:02}")
@@ -31,54 +48,142 @@ fn answer(person: i64, number: usize) -> String {
     format!("answer {person}-{number:02}")
 }
 
-/// A person who waits for each answer before the next message.
-async fn write_messages(cluster: &Cluster, person: i64) {
-    for number in 0..MESSAGES {
-        match number {
-            0 => cluster.send_file(person, &question(person, number), &format!("{person}.txt")),
-            RESEND => {
-                cluster.send(person, "/resend 1");
-                cluster.wait_until("the file", || cluster.files(person).len() == 1).await;
-                continue;
-            }
-            _ => cluster.send(person, &question(person, number)),
-        }
-        let answer = answer(person, number);
-        cluster.wait_until(&answer, || cluster.texts(person).contains(&answer)).await;
+fn number_from(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable}={text:?} is no number: {error}")))
+}
+
+/// Random numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit
     }
 }
 
-/// Kills one process after the other, and starts it anew each time.
-async fn kill_processes(cluster: &Cluster) {
-    // The gateway that has the lease, an agent, the other gateway, and so on.
-    for (kill, index) in [0, 2, 1, 3, 0].into_iter().enumerate() {
-        let answers = (kill + 1) * ANSWERS_PER_KILL;
-        cluster.wait_until("more answers", || cluster.answers() >= answers).await;
-        cluster.kill(index).await;
-        cluster.start(index);
+/// People who write, each the next message when the last one is answered.
+struct Writers<'a> {
+    cluster: &'a Cluster,
+    /// How many messages each has written.
+    written: Vec<(i64, usize)>,
+}
+
+impl Writers<'_> {
+    /// Lets everybody write whose last message is answered. Returns how many messages are answered.
+    fn write(&mut self) -> usize {
+        let received = self.cluster.received();
+        let mut answered = 0;
+        for (person, written) in &mut self.written {
+            let is_answered = *written == 0 || is_answered(&received[person], *person, *written - 1);
+            answered += if is_answered { *written } else { *written - 1 };
+            if is_answered && *written < MESSAGES {
+                write_message(self.cluster, *person, *written);
+                *written += 1;
+            }
+        }
+        answered
     }
+}
+
+fn write_message(cluster: &Cluster, person: i64, number: usize) {
+    match number {
+        RESEND => cluster.send(person, "/resend 1"),
+        _ if WITH_FILE.contains(&number) => {
+            cluster.send_file(person, &question(person, number), &format!("{person}-{number}.txt"));
+        }
+        _ => cluster.send(person, &question(person, number)),
+    }
+}
+
+fn is_answered(received: &Received, person: i64, number: usize) -> bool {
+    match number {
+        RESEND => !received.files.is_empty(),
+        _ => received.texts.iter().any(|text| without_label(text) == answer(person, number)),
+    }
+}
+
+fn without_label(text: &str) -> &str {
+    text.strip_prefix(LABEL).map_or(text, str::trim_start)
+}
+
+/// Kills processes at random and starts them anew, until everything is answered. Returns how many were killed.
+async fn kill_processes(cluster: &Cluster, random: &mut Random) -> u64 {
+    let people = cluster.people().map(|person| (person, 0)).collect::<Vec<_>>();
+    let (all, mut writers) = (people.len() * MESSAGES, Writers { cluster, written: people });
+    let mut next_kill = ANSWERS_PER_KILL;
+    let (mut kills, mut last, mut progressed_at) = (0, 0, Instant::now());
+    loop {
+        let answered = writers.write();
+        if answered == all {
+            return kills;
+        }
+        if answered > last {
+            (last, progressed_at) = (answered, Instant::now());
+        }
+        assert!(progressed_at.elapsed() < TIMEOUT, "{answered} of {all} are answered\n{}", cluster.report());
+        if answered as u64 >= next_kill {
+            let index = usize::try_from(random.below(ROLES.len() as u64)).expect("a small number");
+            cluster.kill(index).await;
+            cluster.start(index);
+            kills += 1;
+            next_kill = answered as u64 + 1 + random.below(2 * ANSWERS_PER_KILL);
+        }
+        // Nothing announces an answer.
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// Asserts that a person got everything in order, and nothing twice without a label. Returns how many labels there are.
+fn check_received(received: &Received, person: i64) -> u64 {
+    let unlabelled: Vec<&String> = received.texts.iter().filter(|text| !text.starts_with(LABEL)).collect();
+    let mut seen: Vec<&str> = Vec::new();
+    for text in received.texts.iter().map(|text| without_label(text)) {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    let expected = (0..MESSAGES).filter(|number| *number != RESEND).map(|number| answer(person, number));
+    assert_eq!(seen, expected.collect::<Vec<_>>(), "each and in order: {received:?}");
+    assert!(
+        unlabelled.iter().all(|text| unlabelled.iter().filter(|other| other == &text).count() == 1),
+        "{received:?}"
+    );
+    assert!(received.files.iter().all(|sent| sent.filename == format!("{person}-0.txt")), "{received:?}");
+    assert_eq!(received.files.iter().filter(|sent| !sent.is_labelled).count(), 1, "{received:?}");
+    let labels = received.texts.len() - unlabelled.len() + received.files.len() - 1;
+    labels as u64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_are_killed_lose_and_repeat_nothing() {
-    let Some(cluster) = required(Cluster::open(PEOPLE).await) else { return };
+    let turns = number_from(TURNS_VARIABLE).map_or(TURNS, |turns| i64::try_from(turns).expect("a small number"));
+    let people = (turns / (2 * MESSAGES as i64)).max(1);
+    let Some(cluster) = required(Cluster::open_on_both(people, people).await) else { return };
+    let seed = number_from(SEED_VARIABLE).unwrap_or(SEED);
+    eprintln!("{SEED_VARIABLE}={seed} {TURNS_VARIABLE}={turns}");
     for person in cluster.people() {
         for number in 0..MESSAGES {
             let reply = ModelReply::text(&answer(person, number)).when(&question(person, number));
             cluster.model.reply(reply.every_time());
         }
     }
-    for arguments in [["--role", "gateway"], ["--role", "gateway"], ["--role", "agent"], ["--role", "agent"]] {
-        cluster.add(&arguments);
+    for role in ROLES {
+        cluster.add(&["--role", role]);
     }
-    let writing = futures::future::join_all(cluster.people().map(|person| write_messages(&cluster, person)));
-    tokio::join!(writing, kill_processes(&cluster));
-
-    for person in cluster.people() {
-        let expected = (0..MESSAGES).filter(|number| *number != RESEND).map(|number| answer(person, number));
-        assert_eq!(cluster.texts(person), expected.collect::<Vec<_>>(), "each once and in order");
-        assert_eq!(cluster.files(person), [format!("{person}.txt")]);
-    }
+    cluster.wait_until("a gateway is connected", || cluster.is_connected()).await;
+    let started = Instant::now();
+    let kills = kill_processes(&cluster, &mut Random(seed)).await;
+    let received = cluster.received();
+    let labels: u64 = cluster.people().map(|person| check_received(&received[&person], person)).sum();
+    eprintln!("{turns} turns, {kills} kills, {labels} labelled duplicates in {:.0?}", started.elapsed());
+    // A process that is killed leaves what it was sending in doubt, and each doubt may be labelled.
+    assert!(labels <= 3 * kills, "{labels} labels after {kills} kills");
     assert!(cluster.logs_with("Conflict").is_empty(), "Telegram saw two connections of the bot");
 }
 
@@ -105,4 +210,25 @@ async fn frozen_process_sends_nothing_once_its_lease_is_lost() {
     cluster.wait_until("an answer", || cluster.texts(person).contains(&"good bye".to_owned())).await;
     assert_eq!(cluster.texts(person), ["from the other", "good bye"]);
     assert_eq!(cluster.model.requests().len(), 3, "the turn was asked for once more, and no other");
+}
+
+/// What the documentation promises.
+const MAX_TAKEOVER: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateway_that_waits_takes_over_within_ten_seconds() {
+    let Some(cluster) = required(Cluster::open_on_both(1, 1).await) else { return };
+    let holder = cluster.add(&["--role", "gateway"]);
+    cluster.wait_until("the first connects", || cluster.is_connected()).await;
+    let other = cluster.add(&["--role", "gateway"]);
+    let waiting = "another process receives the channel's messages; this one takes over";
+    cluster.wait_until("the second waits", || cluster.logs_with(waiting) == [other]).await;
+    cluster.kill(holder).await;
+    let (killed_at, (polls, connections)) = (Instant::now(), cluster.connections());
+    let is_taken_over = || {
+        let (new_polls, new_connections) = cluster.connections();
+        new_polls > polls && new_connections > connections
+    };
+    cluster.wait_within(MAX_TAKEOVER, "the takeover of both platforms", is_taken_over).await;
+    eprintln!("taken over in {:.1?}", killed_at.elapsed());
 }

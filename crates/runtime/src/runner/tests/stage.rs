@@ -207,6 +207,7 @@ impl Stage {
             schedules: None,
             role,
             hands_over: Arc::default(),
+            lost_leases: Arc::default(),
             turn_slots: Arc::clone(&slots),
         };
         let (claim, claimed) = mpsc::channel(64);

@@ -1,12 +1,15 @@
-//! Processes of the real binary on servers that they share, with people on the strict Telegram and a fake model.
+//! Processes of the real binary on servers that they share, with people on the strict Telegram and the strict Discord, and
+//! a fake model.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     process::Stdio,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use satchel_fake_discord::{DiscordRules, FakeDiscord};
 use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
@@ -15,9 +18,12 @@ use satchel_system::real_binary::TestHome;
 use tokio::process::{Child, Command};
 
 /// Longer than a lease of a lane whose process died, and the takeover of a gateway before it.
-const TIMEOUT: Duration = Duration::from_secs(90);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(90);
 
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What stands before a reply that may have arrived before, and in the caption of such a file.
+pub(super) const LABEL: &str = "(possible duplicate)";
 
 /// The beginning of the keys in the bucket.
 pub(super) const FILES: &str = "files";
@@ -28,6 +34,9 @@ const FIRST: i64 = 41;
 pub(super) struct Cluster {
     pub(super) model: FakeModelServer,
     pub(super) telegram: FakeTelegram,
+    discord: FakeDiscord,
+    /// The people on Discord, with the channels of their DMs.
+    channels: BTreeMap<i64, u64>,
     home: TestHome,
     people: i64,
     processes: Mutex<Vec<ClusterProcess>>,
@@ -48,32 +57,79 @@ impl ClusterServers {
     }
 }
 
+/// What a person has got.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Received {
+    pub(super) texts: Vec<String>,
+    pub(super) files: Vec<ReceivedFile>,
+}
+
+/// A file that a person has got.
+#[derive(Debug, Clone)]
+pub(super) struct ReceivedFile {
+    pub(super) filename: String,
+    pub(super) is_labelled: bool,
+}
+
+impl ReceivedFile {
+    fn new(filename: &str, caption: &str) -> Self {
+        Self { filename: filename.to_owned(), is_labelled: caption.starts_with(LABEL) }
+    }
+}
+
 struct ClusterProcess {
     arguments: Vec<String>,
     child: Option<Child>,
 }
 
 impl Cluster {
-    /// Starts the servers, with so many people who may write. The error is what a test would need.
+    /// Starts the servers, with so many people on Telegram who may write. The error is what a test would need.
     pub(super) async fn open(people: i64) -> Result<Self, String> {
-        Ok(Self::open_on(ClusterServers::start(TestDatabase::create().await?).await?, people).await)
+        Self::open_on_both(people, 0).await
     }
 
-    /// The same on servers that run already.
+    /// The same with so many people on each platform.
+    pub(super) async fn open_on_both(on_telegram: i64, on_discord: i64) -> Result<Self, String> {
+        let servers = ClusterServers::start(TestDatabase::create().await?).await?;
+        Ok(Self::open_for(servers, on_telegram, on_discord).await)
+    }
+
+    /// The same on servers that run already, with so many people on Telegram.
     pub(super) async fn open_on(servers: ClusterServers, people: i64) -> Self {
+        Self::open_for(servers, people, 0).await
+    }
+
+    async fn open_for(servers: ClusterServers, on_telegram: i64, on_discord: i64) -> Self {
+        let people = on_telegram + on_discord;
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         let model = FakeModelServer::start().await.expect("a loopback port");
-        for person in FIRST..FIRST + people {
+        let discord = FakeDiscord::start(DiscordRules::unpaced()).await.expect("a loopback port");
+        for person in FIRST..FIRST + on_telegram {
             telegram.private_chat(telegram.person(person, &format!("person {person}")));
         }
+        let channels: BTreeMap<i64, u64> = (FIRST + on_telegram..FIRST + people)
+            .map(|person| {
+                let id = discord.person(person.unsigned_abs(), &format!("person {person}"));
+                (person, discord.direct(id))
+            })
+            .collect();
         let owners: Vec<String> = (FIRST..FIRST + people).map(|person| format!("'{person}'")).collect();
         let home = TestHome::new();
+        let owners = owners.join(", ");
+        let on_discord = match channels.is_empty() {
+            true => String::new(),
+            false => format!(
+                "discord: {{ token: '{}', api_url: '{}', owners: [{owners}] }}\n",
+                discord.token(),
+                discord.api_url()
+            ),
+        };
         let wire = ModelWire::OpenAiChat;
         home.write_file(
             "satchel.yaml",
             format!(
-                "telegram: {{ token: '{}', api_url: '{}', owners: [{}] }}\n\
-                 delivery: {{ pace: off }}\n\
+                "telegram: {{ token: '{}', api_url: '{}', owners: [{owners}] }}\n\
+                 {on_discord}delivery: {{ pace: off }}\n\
                  web: {{ listen: off }}\n\
                  storage: {{ database_url: '{}', blobs_url: '{}' }}\n\
                  bus: {{ url: '{}' }}\n\
@@ -81,7 +137,6 @@ impl Cluster {
                  models: {{ fake: {{ provider: openai, base_url: '{}', api_key: '{}', model: '{}' }} }}\n",
                 telegram.token(),
                 telegram.api_url(),
-                owners.join(", "),
                 servers.database.url(),
                 servers.bucket.url(FILES),
                 servers.nats.url(),
@@ -91,7 +146,7 @@ impl Cluster {
             ),
         );
         let processes = Mutex::default();
-        Self { model, telegram, home, people, processes, servers }
+        Self { model, telegram, discord, channels, home, people, processes, servers }
     }
 
     pub(super) fn people(&self) -> impl Iterator<Item = i64> + use<> {
@@ -132,28 +187,72 @@ impl Cluster {
     }
 
     pub(super) fn send(&self, person: i64, text: &str) {
-        self.telegram.person_says(person, person, text);
+        match self.channels.get(&person) {
+            Some(channel) => self.discord.person_says(*channel, person.unsigned_abs(), text),
+            None => self.telegram.person_says(person, person, text).unsigned_abs(),
+        };
     }
 
     pub(super) fn send_file(&self, person: i64, caption: &str, filename: &str) {
         let file = FakeFile::from_bytes(filename, "text/plain", format!("the file {filename}\n"));
-        let message = PersonMessage::file(FileKind::Document, file).caption(caption);
-        self.telegram.person_sends(person, person, message);
+        match self.channels.get(&person) {
+            Some(channel) => self.discord.person_sends(*channel, person.unsigned_abs(), caption, vec![file]),
+            None => {
+                let message = PersonMessage::file(FileKind::Document, file).caption(caption);
+                self.telegram.person_sends(person, person, message).unsigned_abs()
+            }
+        };
     }
 
     /// What the bot has written to a person.
     pub(super) fn texts(&self, person: i64) -> Vec<String> {
-        self.telegram.transcript().texts(person).into_iter().map(str::to_owned).collect()
+        match self.channels.get(&person) {
+            Some(channel) => to_owned(self.discord.transcript().texts(*channel)),
+            None => to_owned(self.telegram.transcript().texts(person)),
+        }
     }
 
     /// The names of the files that the bot has sent to a person.
     pub(super) fn files(&self, person: i64) -> Vec<String> {
-        self.telegram.transcript().files(person).iter().map(|file| file.filename.clone()).collect()
+        self.received()[&person].files.iter().map(|file| file.filename.clone()).collect()
     }
 
     /// How many messages the bot has written to all.
     pub(super) fn answers(&self) -> usize {
         self.people().map(|person| self.texts(person).len()).sum()
+    }
+
+    /// What the bot has written and sent to each person, read at once.
+    pub(super) fn received(&self) -> BTreeMap<i64, Received> {
+        let (telegram, discord) = (self.telegram.transcript(), self.discord.transcript());
+        let received = self.people().map(|person| {
+            let received = match self.channels.get(&person) {
+                Some(channel) => {
+                    let files = discord.visible(*channel).flat_map(|message| {
+                        message.files.iter().map(|file| ReceivedFile::new(&file.filename, &message.content))
+                    });
+                    Received { texts: to_owned(discord.texts(*channel)), files: files.collect() }
+                }
+                None => {
+                    let files = telegram
+                        .visible(person)
+                        .filter_map(|message| Some(ReceivedFile::new(&message.file()?.filename, &message.words.text)));
+                    Received { texts: to_owned(telegram.texts(person)), files: files.collect() }
+                }
+            };
+            (person, received)
+        });
+        received.collect()
+    }
+
+    /// Whether a process receives what is written on both platforms: Discord tells of it to who is there.
+    pub(super) fn is_connected(&self) -> bool {
+        self.telegram.requests("getUpdates") > 0 && self.discord.gateway().connected() > 0
+    }
+
+    /// How often Telegram was asked for messages, and how often Discord was connected to.
+    pub(super) fn connections(&self) -> (u64, u64) {
+        (self.telegram.requests("getUpdates"), self.discord.identifies() + self.discord.resumes())
     }
 
     /// The numbers of the processes whose log has these words.
@@ -164,14 +263,23 @@ impl Cluster {
     }
 
     pub(super) async fn wait_until(&self, description: &str, is_met: impl Fn() -> bool) {
+        self.wait_within(TIMEOUT, description, is_met).await;
+    }
+
+    pub(super) async fn wait_within(&self, limit: Duration, description: &str, is_met: impl Fn() -> bool) {
         let waiting = async {
             while !is_met() {
                 // Nothing announces it.
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        let in_time = tokio::time::timeout(TIMEOUT, waiting).await.is_ok();
-        assert!(in_time, "not within {TIMEOUT:?}: {description}\n{}\n{}", self.telegram.transcript(), self.warnings());
+        let in_time = tokio::time::timeout(limit, waiting).await.is_ok();
+        assert!(in_time, "not within {limit:?}: {description}\n{}", self.report());
+    }
+
+    /// What stands in the chats, and what the processes have complained about.
+    pub(super) fn report(&self) -> String {
+        format!("{}\n{}\n{}", self.telegram.transcript(), self.discord.transcript(), self.warnings())
     }
 
     /// What the processes have complained about.
@@ -192,4 +300,8 @@ impl Cluster {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<ClusterProcess>> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn to_owned(texts: Vec<&str>) -> Vec<String> {
+    texts.into_iter().map(str::to_owned).collect()
 }

@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 43] = [
+const EXEMPT_VERBS: [(&str, &str); 44] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -59,6 +59,7 @@ const EXEMPT_VERBS: [(&str, &str); 43] = [
     ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
     ("ledger.audit", "only operators ask"),
     ("ledger.claim_gateway", "only `run` does it, before anything comes in"),
+    ("ledger.longest_wait", "only the metrics ask"),
     ("ledger.is_gateway_held", "only an agent beside delivery workers asks, and nothing is written"),
     ("ledger.renew_gateway", "only `run` does it, beside all turns"),
     ("ledger.release_gateway", "only `run` does it, after everything"),
