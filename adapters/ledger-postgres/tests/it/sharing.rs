@@ -99,7 +99,12 @@ async fn skewed_clock_takes_no_message_for_an_earlier_one() {
             gateway.receive(&received, ClaimMode::Never).await.unwrap().turn
         };
         let turn = receive("1").await;
-        let lease = agent.claim_lane(&[ChannelName::new("telegram").unwrap()], WorkFilter::Any).await.unwrap().expect("it waits").lease;
+        let lease = agent
+            .claim_lane(&[ChannelName::new("telegram").unwrap()], WorkFilter::Any)
+            .await
+            .unwrap()
+            .expect("it waits")
+            .lease;
         let part = agent.complete_turn(&lease, &crate::completed(turn, &["reply"])).await.unwrap().expect("started");
         receive("2").await;
         // An attempt that is retried is still the same part.

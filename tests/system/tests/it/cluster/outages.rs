@@ -14,7 +14,7 @@ use satchel_wait::wait_until_async;
 use super::{
     MESSAGES, RESEND, WRITING_TIME, answer,
     harness::{Cluster, ClusterServers, FILES},
-    question, write_messages,
+    question,
 };
 
 /// Long enough that turns are under way at any time, and short beside an outage.
@@ -68,6 +68,23 @@ async fn open_cluster(servers: ClusterServers, people: i64) -> Cluster {
         }
     }
     cluster
+}
+
+/// A person who waits for each answer before the next message.
+async fn write_messages(cluster: &Cluster, person: i64) {
+    for number in 0..MESSAGES {
+        match number {
+            0 => cluster.send_file(person, &question(person, number), &format!("{person}.txt")),
+            RESEND => {
+                cluster.send(person, "/resend 1");
+                cluster.wait_until("the file", || cluster.files(person).len() == 1).await;
+                continue;
+            }
+            _ => cluster.send(person, &question(person, number)),
+        }
+        let answer = answer(person, number);
+        cluster.wait_until(&answer, || cluster.texts(person).contains(&answer)).await;
+    }
 }
 
 /// They have every answer once, in order and without a label, and the file.
