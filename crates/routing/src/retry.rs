@@ -5,8 +5,8 @@ use std::{future::Future, time::Duration};
 use satchel_ports::LedgerError;
 use tokio_util::sync::CancellationToken;
 
-/// The longest delay between two attempts.
-const MAX_DELAY: Duration = Duration::from_secs(30);
+/// The longest delay between two attempts: after an outage the result is stored within seconds.
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// Writes to the ledger, and again until it takes it: a message that arrived, or a tool that ran, is known nowhere
 /// else, so a full disk is waited out. Ends early when `stop` is cancelled, and with every error that trying again
@@ -40,6 +40,8 @@ where
 mod tests {
     use std::cell::Cell;
 
+    use tokio::time::Instant;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -52,6 +54,16 @@ mod tests {
             async move { if tried < 9 { Err(LedgerError::Full) } else { Ok(tried) } }
         });
         assert_eq!(written.await.unwrap(), 9);
+    }
+
+    /// Catches: a wait that has grown so long that the end of an outage goes unnoticed.
+    #[tokio::test(start_paused = true)]
+    async fn result_is_stored_seconds_after_an_outage() {
+        let (never, start, outage) = (CancellationToken::new(), Instant::now(), Duration::from_secs(35));
+        let write = || async move { if start.elapsed() < outage { Err(LedgerError::Full) } else { Ok(()) } };
+        retry_until_stored(&never, write).await.unwrap();
+        let late = start.elapsed() - outage;
+        assert!(late <= Duration::from_secs(5), "{late:?}");
     }
 
     #[tokio::test(start_paused = true)]
