@@ -69,8 +69,14 @@ impl TestDatabase {
     /// The URL of the database for the role, which chooses its schema.
     #[must_use]
     pub fn url(&self) -> String {
+        self.url_over(self.port)
+    }
+
+    /// The same, reached over another port of this machine.
+    #[must_use]
+    pub fn url_over(&self, port: u16) -> String {
         let schema = if self.database == DATABASE { self.schema_option() } else { String::new() };
-        format!("postgres://{}:{PASSWORD}@127.0.0.1:{}/{}{schema}", self.role, self.port, self.database)
+        format!("postgres://{}:{PASSWORD}@127.0.0.1:{port}/{}{schema}", self.role, self.database)
     }
 
     fn schema_option(&self) -> String {

@@ -1,6 +1,6 @@
-//! A way to a server that can be cut and mended while the server keeps what it has.
+//! A way to a server that can be cut, blocked and mended while the server keeps what it has.
 
-use std::io;
+use std::{io, pin::pin};
 
 use tokio::{
     io::copy_bidirectional,
@@ -9,12 +9,21 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Passes connections on to a server, until they are cut.
+/// Passes connections on to a server, until they are cut or blocked.
 #[derive(Debug)]
 pub struct TcpProxy {
     port: u16,
-    is_cut: watch::Sender<bool>,
+    state: watch::Sender<ProxyState>,
     task: JoinHandle<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProxyState {
+    Open,
+    /// Connections stand and nothing passes, as where a network is divided.
+    Blocked,
+    /// Connections end.
+    Cut,
 }
 
 impl TcpProxy {
@@ -25,16 +34,13 @@ impl TcpProxy {
     pub async fn start(target_port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
-        let (is_cut, state) = watch::channel(false);
+        let (sender, state) = watch::channel(ProxyState::Open);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // A new connection of a cut way ends before it has said anything.
-                if !*state.borrow() {
-                    tokio::spawn(forward(client, target_port, state.clone()));
-                }
+                tokio::spawn(forward(client, target_port, state.clone()));
             }
         });
-        Ok(Self { port, is_cut, task })
+        Ok(Self { port, state: sender, task })
     }
 
     /// Its port.
@@ -43,14 +49,19 @@ impl TcpProxy {
         self.port
     }
 
-    /// Cuts all connections, and those that come.
+    /// Cuts all connections, and those that come before they have said anything.
     pub fn cut(&self) {
-        self.is_cut.send_replace(true);
+        self.state.send_replace(ProxyState::Cut);
     }
 
-    /// Lets connections through again.
+    /// Lets nothing pass in either direction. Nobody is told: what is sent waits, and so do new connections.
+    pub fn block(&self) {
+        self.state.send_replace(ProxyState::Blocked);
+    }
+
+    /// Lets connections through again. What waited passes.
     pub fn mend(&self) {
-        self.is_cut.send_replace(false);
+        self.state.send_replace(ProxyState::Open);
     }
 }
 
@@ -60,11 +71,22 @@ impl Drop for TcpProxy {
     }
 }
 
-async fn forward(mut client: TcpStream, target_port: u16, mut state: watch::Receiver<bool>) {
-    let Ok(mut server) = TcpStream::connect(("127.0.0.1", target_port)).await else { return };
-    tokio::select! {
-        _ended = copy_bidirectional(&mut client, &mut server) => {}
-        // Also when the proxy is gone.
-        _cut = state.wait_for(|is_cut| *is_cut) => {}
+async fn forward(mut client: TcpStream, target_port: u16, mut state: watch::Receiver<ProxyState>) {
+    let mut copying = pin!(async {
+        let mut server = TcpStream::connect(("127.0.0.1", target_port)).await?;
+        copy_bidirectional(&mut client, &mut server).await
+    });
+    loop {
+        let current = *state.borrow_and_update();
+        tokio::select! {
+            _ended = &mut copying, if current == ProxyState::Open => return,
+            changed = state.changed(), if current != ProxyState::Cut => {
+                // Also when the proxy is gone.
+                if changed.is_err() {
+                    return;
+                }
+            }
+            else => return,
+        }
     }
 }

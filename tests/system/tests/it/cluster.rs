@@ -1,6 +1,7 @@
 //! Several machines: gateways and agents on PostgreSQL, S3 and NATS, killed at random while people write.
 
 mod harness;
+mod outages;
 
 use std::time::Duration;
 

@@ -19,16 +19,33 @@ const TIMEOUT: Duration = Duration::from_secs(90);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The beginning of the keys in the bucket.
+pub(super) const FILES: &str = "files";
+
 /// The id of the first person.
 const FIRST: i64 = 41;
 
 pub(super) struct Cluster {
     pub(super) model: FakeModelServer,
-    telegram: FakeTelegram,
+    pub(super) telegram: FakeTelegram,
     home: TestHome,
     people: i64,
     processes: Mutex<Vec<ClusterProcess>>,
-    _servers: (TestDatabase, S3Server, NatsServer),
+    pub(super) servers: ClusterServers,
+}
+
+/// What the processes share.
+pub(super) struct ClusterServers {
+    pub(super) database: TestDatabase,
+    pub(super) bucket: S3Server,
+    pub(super) nats: NatsServer,
+}
+
+impl ClusterServers {
+    /// Starts them on a database. The error is what a test would need.
+    pub(super) async fn start(database: TestDatabase) -> Result<Self, String> {
+        Ok(Self { database, bucket: S3Server::start().await?, nats: NatsServer::start().await? })
+    }
 }
 
 struct ClusterProcess {
@@ -39,8 +56,11 @@ struct ClusterProcess {
 impl Cluster {
     /// Starts the servers, with so many people who may write. The error is what a test would need.
     pub(super) async fn open(people: i64) -> Result<Self, String> {
-        let (database, bucket, nats) =
-            (TestDatabase::create().await?, S3Server::start().await?, NatsServer::start().await?);
+        Ok(Self::open_on(ClusterServers::start(TestDatabase::create().await?).await?, people).await)
+    }
+
+    /// The same on servers that run already.
+    pub(super) async fn open_on(servers: ClusterServers, people: i64) -> Self {
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         let model = FakeModelServer::start().await.expect("a loopback port");
         for person in FIRST..FIRST + people {
@@ -62,16 +82,16 @@ impl Cluster {
                 telegram.token(),
                 telegram.api_url(),
                 owners.join(", "),
-                database.url(),
-                bucket.url("files"),
-                nats.url(),
+                servers.database.url(),
+                servers.bucket.url(FILES),
+                servers.nats.url(),
                 model.base_url(wire),
                 FakeModelServer::KEY,
                 wire.model(),
             ),
         );
         let processes = Mutex::default();
-        Ok(Self { model, telegram, home, people, processes, _servers: (database, bucket, nats) })
+        Self { model, telegram, home, people, processes, servers }
     }
 
     pub(super) fn people(&self) -> impl Iterator<Item = i64> + use<> {
