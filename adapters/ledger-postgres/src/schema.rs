@@ -86,7 +86,8 @@ impl Schema {
         if self.is_current(connection).await? {
             return Ok(());
         }
-        execute(connection, "BEGIN").await?;
+        // Behind the lock each statement sees what others have committed, whatever the server's default is.
+        execute(connection, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
         let migrated = self.migrate_in_transaction(connection).await;
         execute(connection, if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
         migrated
@@ -159,10 +160,14 @@ impl Schema {
 
     /// Reads the version; `None` where there are no tables yet.
     async fn read_version(&self, connection: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
-        let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
-            .bind(format!("\"{}\".schema_version", self.name))
-            .fetch_one(&mut *connection)
-            .await?;
+        // Not by `to_regclass`, which may not know yet what another process has created while this one waited for it.
+        let exists: bool = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
+                 WHERE nspname = $1 AND relname = 'schema_version')",
+        )
+        .bind(&self.name)
+        .fetch_one(&mut *connection)
+        .await?;
         if !exists {
             return Ok(None);
         }

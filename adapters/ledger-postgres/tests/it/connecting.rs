@@ -2,6 +2,7 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use satchel_ledger_postgres::{ConnectError, PostgresLedger, SchemaMismatch, Settings};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
@@ -73,13 +74,25 @@ async fn role_needs_its_schema_alone() {
 #[tokio::test]
 async fn missing_schema_is_created_where_that_is_allowed() {
     let Some(database) = required(TestDatabase::create_whole().await) else { return };
-    let opened = futures::future::join_all((0..4).map(|_| connect(&database))).await;
+    let opened = join_all((0..4).map(|_| connect(&database))).await;
     for (number, ledger) in opened.iter().enumerate() {
         ledger.receive(&message("console:a", &number.to_string()), ClaimMode::Never).await.unwrap();
     }
     let pool = PgPool::connect_lazy(&database.url()).unwrap();
     let stored: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM satchel.inbox").fetch_one(&pool).await.unwrap();
     assert_eq!(stored, 4, "all have the same");
+}
+
+/// Catches: a process that waits while another one creates the schema, and takes that for an older one in use.
+#[tokio::test]
+async fn processes_that_start_together_create_one_schema() {
+    for _ in 0..10 {
+        let Some(database) = required(TestDatabase::create().await) else { return };
+        let url = database.url();
+        for ledger in join_all((0..4).map(|_| try_connect(&url))).await {
+            ledger.unwrap();
+        }
+    }
 }
 
 #[tokio::test]
