@@ -80,7 +80,10 @@ pub enum ConnectError {
     #[error(transparent)]
     Schema(SchemaMismatch),
     /// It is wanted by one process alone.
-    #[error("{processes} processes work with schema `{schema}` of PostgreSQL at {server}; stop them first")]
+    #[error(
+        "schema `{schema}` of PostgreSQL at {server} is in use; stop Satchel first, on all machines (running processes: \
+         {processes})"
+    )]
     InUse { server: String, schema: String, processes: i64 },
     /// A process has it for itself.
     #[error(

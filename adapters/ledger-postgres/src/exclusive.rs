@@ -1,6 +1,9 @@
 //! A ledger that one process has for itself, to move it to or from another database.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use satchel_domain::Sha256;
@@ -25,6 +28,10 @@ use crate::{
 
 /// A transfer waits for files to be copied between two of its statements, and its statements work on whole tables.
 const NO_LIMITS: &str = "SET statement_timeout TO 0; SET idle_in_transaction_session_timeout TO 0";
+
+/// How long a process that has just ended may still be connected, and how often that is looked up.
+const GONE_TIMEOUT: Duration = Duration::from_secs(3);
+const GONE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A ledger whose schema is locked.
 pub struct ExclusivePostgres {
@@ -72,8 +79,15 @@ async fn lock(options: &PgConnectOptions, schema: &Schema) -> Result<(PgConnecti
     execute(&mut connection, &format!("{NO_LIMITS}; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE"))
         .await?;
     execute(&mut connection, "SET CONSTRAINTS ALL DEFERRED").await?;
-    let processes = schema.count_processes(&mut connection).await?;
-    Ok((connection, processes))
+    // The server notices a while after its end that a process is gone.
+    let began = Instant::now();
+    loop {
+        let processes = schema.count_processes(&mut connection).await?;
+        if processes == 0 || began.elapsed() > GONE_TIMEOUT {
+            return Ok((connection, processes));
+        }
+        tokio::time::sleep(GONE_INTERVAL).await;
+    }
 }
 
 #[async_trait]
@@ -109,8 +123,12 @@ impl ExclusiveLedger for ExclusivePostgres {
     }
 
     async fn publish(mut self: Box<Self>) -> Result<(), LedgerError> {
-        // What was said is indexed by the next process.
-        let committed = execute(&mut self.connection, "COMMIT").await;
+        // What was said is indexed by the next process. A message that may have been sent is looked up behind those that came
+        // before its first attempt.
+        let derive = "UPDATE parts SET first_attempt_after = \
+                          (SELECT COALESCE(MAX(sequence), 0) FROM inbox WHERE received_at < first_attempt_at) \
+                      WHERE first_attempt_at IS NOT NULL; COMMIT";
+        let committed = execute(&mut self.connection, derive).await;
         committed.map_err(|error| Error::from(error).at_port("storing the ledger"))
     }
 

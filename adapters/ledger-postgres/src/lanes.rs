@@ -194,9 +194,9 @@ async fn find_candidate(
                      WHERE state = 'queued' AND ready_at <= ledger_now() AND $3 GROUP BY lane \
                      UNION ALL \
                      SELECT lane, MIN(created_at) AS since FROM parts \
-                     WHERE NOT settled AND NOT draft AND state <> 'open' AND $4 AND NOT EXISTS \
-                         (SELECT 1 FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
-                              AND ready_at <= ledger_now() AND ready_at > ledger_now() - $5) \
+                     WHERE NOT settled AND NOT draft AND state <> 'open' AND $4 AND COALESCE( \
+                         (SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
+                              AND ready_at <= ledger_now()) <= ledger_now() - $5, TRUE) \
                      GROUP BY lane \
                  ) AS waiting GROUP BY lane \
              ) AS work JOIN lanes ON lanes.id = work.lane \
@@ -213,8 +213,8 @@ async fn has_work(db: &Database, lane: &Lane, filter: WorkFilter) -> Result<bool
     db.value(
         "SELECT $3 AND EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' AND ready_at <= $2) \
              OR $4 AND EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open') \
-                 AND NOT EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' \
-                     AND ready_at <= $2 AND ready_at > $2 - $5)",
+                 AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = $1 AND state = 'queued' \
+                     AND ready_at <= $2) <= $2 - $5, TRUE)",
         params![lane.id, lane.now.0, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
     )
     .await

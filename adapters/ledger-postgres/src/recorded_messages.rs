@@ -65,7 +65,8 @@ impl FirstStart {
     async fn read(db: &Database, part: PartId) -> Result<Self> {
         let found: Option<(i64, i64)> = db
             .find(
-                "SELECT COALESCE(first_attempt_at, created_at), COALESCE(first_attempt_after, 0) FROM parts                  WHERE id = $1",
+                "SELECT COALESCE(first_attempt_at, created_at), COALESCE(first_attempt_after, 0) FROM parts \
+                 WHERE id = $1",
                 params![part.0],
             )
             .await?;

@@ -11,7 +11,7 @@ use satchel_domain::Sha256;
 
 use crate::{
     error::Result,
-    exclusive::list_blobs,
+    exclusive::{find_new_location, list_blobs},
     inspect::connect_without_writing,
     open::{DATABASE, OpenError, at_database},
     schema::{newest_version, version},
@@ -45,6 +45,9 @@ pub fn copy_database(data_dir: &Path, target: &Path) -> Result<DatabaseCopy, Ope
     let (found, known) = (version(&source).map_err(failed)?, newest_version());
     if found != known {
         return Err(OpenError::OtherVersion { path, found, known });
+    }
+    if let Some(location) = find_new_location(&source).map_err(failed)? {
+        return Err(OpenError::Moved { path, location });
     }
     copy_pages(&source, target).map_err(|error| at_database(target, target.parent().unwrap_or(data_dir), error))?;
     let blobs = list_blobs(&source);

@@ -87,8 +87,14 @@ impl GatewayLocks {
 
     pub(crate) fn release(&self, lease: &GatewayLease) {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        // The lock falls with its file.
-        locks.retain(|channel, gateway| *channel != lease.channel || !self.is_of(lease, gateway));
+        locks.retain(|channel, gateway| {
+            let is_released = *channel == lease.channel && self.is_of(lease, gateway);
+            if is_released {
+                // The lock falls with the file, too, but for a program that is just being started and has it open still.
+                let _unlocked = gateway.file.unlock();
+            }
+            !is_released
+        });
     }
 
     fn is_of(&self, lease: &GatewayLease, gateway: &GatewayLock) -> bool {

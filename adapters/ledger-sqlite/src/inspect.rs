@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use satchel_ports::ledger::UndecodableCount;
 
 use crate::{
+    exclusive::find_new_location,
     open::{DATABASE, OpenError, at_database, at_directory},
     owners::Owners,
     process::Settings,
@@ -61,6 +62,9 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     };
     let connection = connect_without_writing(&path).map_err(failed)?;
     let version = version(&connection).map_err(failed)?;
+    if let Some(location) = find_new_location(&connection).map_err(failed)? {
+        return Err(OpenError::Moved { path, location });
+    }
     let damage = find_damage(&connection).map_err(failed)?;
     // A database that is damaged, or older than the table, has nothing to say of it.
     let undecodable = undecodable::count(&connection).unwrap_or_default();

@@ -109,9 +109,9 @@ pub(crate) fn find_candidates(
              WHERE state = 'queued' AND ready_at <= ?1 AND ?6 GROUP BY lane \
              UNION ALL \
              SELECT lane, MIN(created_at) AS since FROM parts \
-             WHERE settled = 0 AND draft = 0 AND state <> 'open' AND ?7 AND NOT EXISTS \
-                 (SELECT 1 FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
-                      AND ready_at <= ?1 AND ready_at > ?1 - ?8) \
+             WHERE settled = 0 AND draft = 0 AND state <> 'open' AND ?7 AND COALESCE( \
+                 (SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
+                      AND ready_at <= ?1) <= ?1 - ?8, TRUE) \
              GROUP BY lane \
          ) AS work JOIN lanes ON lanes.id = work.lane \
          WHERE lanes.channel IN (SELECT value FROM json_each(?2)) \
@@ -155,8 +155,8 @@ fn has_work(db: &Database, lane: LaneId, filter: WorkFilter, now: Timestamp) -> 
     db.value(
         "SELECT ?3 AND EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' AND ready_at <= ?2) \
              OR ?4 AND EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0 AND draft = 0 AND state <> 'open') \
-                 AND NOT EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' \
-                     AND ready_at <= ?2 AND ready_at > ?2 - ?5)",
+                 AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = ?1 AND state = 'queued' \
+                     AND ready_at <= ?2) <= ?2 - ?5, TRUE)",
         params![lane, now.0, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
     )
 }

@@ -69,7 +69,7 @@ pub enum OpenError {
     /// It was moved to another database.
     #[error(
         "the ledger in `{path}` was moved to {location} by `satchel migrate`; start with the configuration that names it. \
-         To move it back here, move this file away first"
+         To move it back here, move this file away first, with those whose names begin with its name"
     )]
     Moved {
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum OpenError {
         location: String,
     },
     /// It is wanted by one process alone.
-    #[error("{processes} processes have `{path}` open; stop them first")]
+    #[error("`{path}` is in use; stop Satchel first (running processes: {processes})")]
     InUse { path: PathBuf, processes: usize },
     /// The place can be read and not written.
     #[error("`{path}` is read-only; make it writable or choose another storage.data_dir")]

@@ -44,6 +44,9 @@ pub async fn run(
         .into());
     }
     let mut from = stores::open_exclusive(source).await?;
+    if moves_ledger {
+        ledger::check_source(&mut *from, &ledgers[0]).await?;
+    }
     let mut to = match moves_ledger {
         true => Some(ledger::open_target(target, &mut *from).await?),
         false => None,
@@ -64,6 +67,12 @@ pub async fn run(
         let rows = ledger::copy(from, to, &ledgers[1]).await?;
         writeln!(out, "ledger: {rows} rows, read back and equal; it is in {} now", ledgers[1])?;
         writeln!(out, "nothing starts on the one in {} any more; it stays as it is until you remove it", ledgers[0])?;
+    } else {
+        writeln!(
+            out,
+            "don't start the old configuration again: it would look for files, and store them, in {}",
+            blobs[0]
+        )?;
     }
     print_next(options, source, target, out)
 }

@@ -1,7 +1,12 @@
 //! The work of a delivery worker on one lane: it sends what is unsettled, and leaves turns to agents.
 
+use std::time::Duration;
+
 use satchel_agent::LaneHandle;
-use satchel_ports::{LedgerError, ledger::ReleaseMode};
+use satchel_ports::{
+    LedgerError,
+    ledger::{ReleaseMode, TURN_PRECEDENCE},
+};
 use satchel_routing::deliver::{Driver, DriverEnd};
 use tokio::time::{Instant, sleep_until};
 
@@ -17,7 +22,11 @@ pub(super) async fn deliver_lane(
     let LaneHandle { lease, delivery, wake, stop, .. } = lane;
     driver.take_over().await?;
     let mut driving = Box::pin(driver.run());
-    let mut next_look = Instant::now() + POLL_INTERVAL;
+    // A turn that is ready before anything was sent has waited for so long that no agent seems to be there: time is needed to
+    // look a part up.
+    let patience = if is_turn_ready(context, lane).await { TURN_PRECEDENCE } else { Duration::ZERO };
+    let yields_from = Instant::now() + patience;
+    let mut next_look = Instant::now() + patience.max(POLL_INTERVAL);
     let ended = loop {
         let is_wake = tokio::select! {
             ended = &mut driving => break ended?,
@@ -26,8 +35,8 @@ pub(super) async fn deliver_lane(
             () = wake.notified() => true,
             () = sleep_until(next_look) => true,
         };
-        if is_wake && !is_turn_ready(context, lane).await {
-            next_look = Instant::now() + POLL_INTERVAL;
+        if is_wake && (Instant::now() < yields_from || !is_turn_ready(context, lane).await) {
+            next_look = yields_from.max(Instant::now() + POLL_INTERVAL);
             continue;
         }
         stop.cancel();

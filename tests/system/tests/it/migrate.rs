@@ -5,7 +5,7 @@ use std::{
     fs,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use satchel_fake_kit::FakeFile;
@@ -16,6 +16,18 @@ use satchel_system::real_binary::{ProcessOutput, TestHome, wait_for_exit};
 use satchel_wait::wait_until;
 
 const ANN: i64 = 41;
+
+/// A process that is killed when a test fails.
+struct KilledAtEnd(Option<Child>);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.0 {
+            let _ended_already = process.kill();
+            let _status = process.wait();
+        }
+    }
+}
 
 /// A chat with a bot whose data is moved about.
 struct MovingBot {
@@ -46,8 +58,9 @@ impl MovingBot {
     async fn serve(&self, config: &str, talk: impl AsyncFnOnce()) {
         let mut serve = self.home.satchel_command(&["run", "--config", config]);
         let serve = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let process = serve.spawn().expect("the binary starts");
+        let mut process = KilledAtEnd(Some(serve.spawn().expect("the binary starts")));
         talk().await;
+        let process = process.0.take().expect("it runs");
         let signal = Command::new("kill").args(["-TERM", &process.id().to_string()]).status();
         assert!(signal.expect("kill can be run").success());
         let ended = tokio::task::spawn_blocking(move || wait_for_exit(process)).await.expect("it ends");
@@ -104,7 +117,7 @@ async fn chat_moves_to_servers_and_back() {
         bot.ask("/remind in 5h water the plants", "I'll remind you").await;
         let running = bot.migrate("here.yaml", "servers.yaml");
         assert_eq!(running.exit_code(), Some(1), "{running:?}");
-        assert!(running.stderr.contains("1 processes have") && running.stderr.contains("stop them"), "{running:?}");
+        assert!(running.stderr.contains("is in use; stop Satchel first (running processes: 1)"), "{running:?}");
     })
     .await;
 

@@ -15,6 +15,26 @@ pub(super) struct TargetLedger {
     is_complete: bool,
 }
 
+/// Checks that a ledger can be moved: it has rows, and nothing of a restored copy waits for its owner.
+///
+/// # Errors
+/// When it can't.
+pub(super) async fn check_source(source: &mut dyn ExclusiveLedger, location: &StorageLocation) -> anyhow::Result<()> {
+    if digest(source, &|_| ()).await?.rows() == 0 {
+        anyhow::bail!("the ledger in {location} is empty: there is nothing to move; check that it is the right one");
+    }
+    for name in ["held_turns", "held_parts"] {
+        let table = source.table(name).await?;
+        if !source.read(&table, None).await?.is_empty() {
+            anyhow::bail!(
+                "the ledger in {location} is a restored copy that holds something back: see `satchel backup held`, and \
+                 decide with `satchel backup release` before it moves"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Opens the ledger that is to be filled.
 ///
 /// # Errors
