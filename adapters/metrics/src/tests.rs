@@ -123,6 +123,7 @@ async fn what_is_published_is_counted_and_still_published() {
         [
             r#"satchel_messages_total{channel="web"} 1"#,
             "satchel_oldest_part_age_seconds 0.0",
+            "satchel_oldest_turn_age_seconds 0.0",
             r#"satchel_parts_total{channel="other",kind="other",state="other"} 1"#,
             r#"satchel_parts_total{channel="web",kind="file",state="failed"} 1"#,
             r#"satchel_parts_total{channel="web",kind="file",state="in_doubt"} 1"#,
@@ -208,6 +209,7 @@ async fn channel_attempts_doubts_and_bytes_are_counted() {
             r#"satchel_file_bytes_total{channel="web",direction="in"} 107"#,
             r#"satchel_file_bytes_total{channel="web",direction="out"} 1000"#,
             "satchel_oldest_part_age_seconds 0.0",
+            "satchel_oldest_turn_age_seconds 0.0",
         ]
     );
 }
@@ -251,20 +253,21 @@ async fn model_calls_are_counted_by_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn oldest_part_age_is_unknown_when_ledger_fails() {
+async fn ages_are_unknown_when_ledger_fails() {
     let metrics = Metrics::new(&["web"], Vec::new());
-    let age = async |ledger: MockLedger| {
+    let ages = async |ledger: MockLedger| {
         let text = metrics.render(&ledger.into(), NOW).await;
-        let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
-        line.split_once(' ').unwrap().1.to_owned()
+        ["satchel_oldest_part_age_seconds ", "satchel_oldest_turn_age_seconds "]
+            .map(|name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned())
     };
-    assert_eq!(age(ledger(Some(90))).await, "90.0");
-    assert_eq!(age(ledger(None)).await, "0.0");
+    assert_eq!(ages(ledger(Some(90))).await, ["90.0", "0.0"]);
+    assert_eq!(ages(ledger(None)).await, ["0.0", "0.0"]);
     let mut broken = MockLedger::default();
     broken.archive.expect_parts().returning(|_| Err(LedgerError::Full));
     broken.archive.expect_count_undecodable().returning(|| Err(LedgerError::Full));
     broken.storage.expect_usages().returning(|_| Err(LedgerError::Full));
-    assert_eq!(age(broken).await, "NaN");
+    broken.leases.expect_longest_wait().returning(|| Err(LedgerError::Full));
+    assert_eq!(ages(broken).await, ["NaN", "NaN"]);
 }
 
 #[tokio::test]
@@ -279,11 +282,16 @@ async fn refused_senders_and_undecodable_updates_are_counted() {
     }
     assert_eq!(
         samples(&metrics).await,
-        [r#"satchel_turned_away_total{channel="telegram"} 2"#, "satchel_oldest_part_age_seconds 0.0"]
+        [
+            r#"satchel_turned_away_total{channel="telegram"} 2"#,
+            "satchel_oldest_part_age_seconds 0.0",
+            "satchel_oldest_turn_age_seconds 0.0",
+        ]
     );
 
     for counted in [3, 2] {
         let mut ledger = MockLedger::default();
+        ledger.leases.expect_longest_wait().returning(|| Ok(None));
         ledger.archive.expect_parts().returning(|_| Ok(Vec::new()));
         let unreadable = |name, updates| UndecodableCount { channel: ChannelName::new(name).unwrap(), updates };
         ledger
