@@ -82,6 +82,8 @@ async fn lock(options: &PgConnectOptions, schema: &Schema) -> Result<(PgConnecti
     // The server notices a while after its end that a process is gone.
     let began = Instant::now();
     loop {
+        // Within a transaction the server shows again what it has shown before.
+        execute(&mut connection, "SELECT pg_stat_clear_snapshot()").await?;
         let processes = schema.count_processes(&mut connection).await?;
         if processes == 0 || began.elapsed() > GONE_TIMEOUT {
             return Ok((connection, processes));

@@ -184,6 +184,20 @@ impl LedgerDigest {
     }
 }
 
+/// Whether a ledger has no rows at all.
+///
+/// # Errors
+/// When the ledger fails.
+pub async fn is_empty(ledger: &mut dyn ExclusiveLedger) -> Result<bool, LedgerError> {
+    for name in TABLES {
+        let table = ledger.table(name).await?;
+        if !ledger.read(&table, None).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Reads all rows. `on_rows` is told how many came.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 mod rows;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use satchel_ledger::transfer::{ExclusiveLedger, TABLES, TransferError, UNMOVED_TABLES, copy_rows, digest};
 use satchel_ledger_postgres::{ConnectError, ExclusivePostgres, PostgresLedger, SchemaMismatch, Settings};
@@ -161,4 +161,25 @@ async fn ledger_in_use_or_moved_is_refused() {
         let text = refused.expect("it was moved").to_string();
         assert!(text.contains("was moved to postgres://elsewhere/x"), "{text}");
     }
+}
+
+/// It is still connected when the move begins, as a process is for a moment after its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_that_is_just_ending_is_waited_for() {
+    let Some(database) = required(TestDatabase::create().await) else { return };
+    let ending = connect(&database).await;
+    let pool = PgPool::connect(&database.url()).await.unwrap();
+    let ends = async {
+        wait_until_async("the schema is locked", async || {
+            let locks = "SELECT COUNT(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted \
+                         AND relation = 'schema_version'::REGCLASS";
+            sqlx::query_scalar::<_, i64>(locks).fetch_one(&pool).await.unwrap() == 1
+        })
+        .await;
+        // The count of the processes has begun.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(ending);
+    };
+    let (locked, ()) = tokio::join!(lock_postgres(&database), ends);
+    assert!(locked.is_ok(), "{:?}", locked.err());
 }

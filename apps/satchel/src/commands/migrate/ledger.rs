@@ -1,7 +1,7 @@
 //! Moves the ledger: all rows in one transaction of the new database, compared by hash before it is committed.
 
 use anyhow::Context;
-use satchel_ledger::transfer::{ExclusiveLedger, copy_rows, digest};
+use satchel_ledger::transfer::{ExclusiveLedger, LedgerDigest, TransferError, copy_rows, digest, is_empty};
 
 use super::progress::Progress;
 use crate::{
@@ -20,7 +20,7 @@ pub(super) struct TargetLedger {
 /// # Errors
 /// When it can't.
 pub(super) async fn check_source(source: &mut dyn ExclusiveLedger, location: &StorageLocation) -> anyhow::Result<()> {
-    if digest(source, &|_| ()).await?.rows() == 0 {
+    if is_empty(source).await? {
         anyhow::bail!("the ledger in {location} is empty: there is nothing to move; check that it is the right one");
     }
     for name in ["held_turns", "held_parts"] {
@@ -41,9 +41,8 @@ pub(super) async fn check_source(source: &mut dyn ExclusiveLedger, location: &St
 /// When it can't be used, or holds another ledger than the source.
 pub(super) async fn open_target(target: &Config, source: &mut dyn ExclusiveLedger) -> anyhow::Result<TargetLedger> {
     let mut ledger = stores::open_exclusive(target).await.context("the new ledger can't be used")?;
-    let found = digest(&mut *ledger, &|_| ()).await?;
-    let is_complete = found.rows() > 0;
-    if is_complete && digest(source, &|_| ()).await? != found {
+    let is_complete = !is_empty(&mut *ledger).await?;
+    if is_complete && digest(source, &|_| ()).await? != digest(&mut *ledger, &|_| ()).await? {
         let location = stores::ledger_location(target);
         anyhow::bail!(
             "{location} holds another ledger already; choose an empty database, or another schema or directory"
@@ -63,16 +62,16 @@ pub(super) async fn copy(
 ) -> anyhow::Result<u64> {
     let TargetLedger { ledger: mut target, is_complete } = target;
     let progress = Progress::start("rows", 0, 0);
-    let rows = match is_complete {
-        true => digest(&mut *target, &|rows| progress.add(rows as u64, 0)).await?.rows(),
-        false => {
-            let copied = copy_rows(&mut *source, &mut *target, &|rows| progress.add(rows as u64, 0)).await;
-            let rows = copied.context("copying the ledger failed; nothing was moved")?.rows();
-            target.publish().await.context("storing the new ledger failed; run the same command again")?;
-            rows
-        }
+    let on_rows = |rows| progress.add(rows as u64, 0);
+    let copied: Result<LedgerDigest, TransferError> = match is_complete {
+        true => digest(&mut *target, &on_rows).await.map_err(TransferError::from),
+        false => copy_rows(&mut *source, &mut *target, &on_rows).await,
     };
     progress.finish().await;
+    let rows = copied.context("copying the ledger failed; nothing was moved")?.rows();
+    if !is_complete {
+        target.publish().await.context("storing the new ledger failed; run the same command again")?;
+    }
     let retired = source.retire(&location.to_string()).await;
     retired.context("the new ledger is complete, but the old one could not be marked; run the same command again")?;
     Ok(rows)
