@@ -345,6 +345,8 @@ pub async fn claim_finds_only_work_of_its_filter(fixture: &impl LedgerFixture) {
     assert_eq!(claim(WorkFilter::Deliveries).await, None, "an agent takes the lane");
     fixture.clock().advance(TURN_PRECEDENCE);
     assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)), "no agent has come");
+    ledger.inbox.receive(&message("3", "and more"), ClaimMode::Never).await.unwrap();
+    assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)), "people who write on keep no reply back");
 }
 
 /// Catches: a lane that its agent keeps after the hand-over, and a part that seems to be in flight when nobody sends it.

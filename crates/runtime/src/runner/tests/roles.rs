@@ -66,7 +66,7 @@ async fn agent_takes_over_deliveries_of_workers_that_ended() {
 
 /// Catches: a lane on which no turn starts while a reply waits for its platform.
 #[tokio::test(flavor = "multi_thread")]
-async fn reply_that_waits_keeps_no_turn_waiting() {
+async fn turn_runs_while_a_reply_is_retried() {
     let (stage, here) = (Stage::new(), place("main"));
     let (agent, worker) = start_both(&stage).await;
     stage.chat.next_send(Quirk::NotNow(3_600_000));
