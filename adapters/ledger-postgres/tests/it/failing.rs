@@ -24,7 +24,8 @@ async fn connect(url: &str, settings: impl FnOnce(Settings) -> Settings) -> Post
 }
 
 async fn is_waiting_for_lock(pool: &PgPool) -> bool {
-    let query = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock')";
+    let query = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity \
+                     WHERE datname = current_database() AND wait_event_type = 'Lock')";
     sqlx::query_scalar(query).fetch_one(pool).await.unwrap()
 }
 
@@ -94,13 +95,20 @@ async fn lost_answer_of_a_commit_is_settled() {
 #[tokio::test]
 async fn silent_server_ends_a_verb() {
     let Some(database) = required(TestDatabase::create().await) else { return };
-    let ledger =
-        connect(&database.url(), |settings| Settings { verb_timeout: Duration::from_millis(300), ..settings }).await;
+    let ledger = Arc::new(connect(&database.url(), |settings| settings).await);
     ledger.receive(&message("console:a", "1"), ClaimMode::Never).await.unwrap();
     let pool = PgPool::connect_lazy(&database.url()).unwrap();
     let mut blocking = pool.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM lanes FOR UPDATE").execute(&mut *blocking).await.unwrap();
-    let error = ledger.receive(&message("console:a", "2"), ClaimMode::Never).await.unwrap_err();
+    let running = tokio::spawn({
+        let ledger = Arc::clone(&ledger);
+        async move { ledger.receive(&message("console:a", "2"), ClaimMode::Never).await }
+    });
+    wait_until_async("the verb waits for the lane", async || is_waiting_for_lock(&pool).await).await;
+    tokio::time::pause();
+    tokio::time::advance(Settings::new(database.url().into()).verb_timeout).await;
+    tokio::time::resume();
+    let error = running.await.unwrap().unwrap_err();
     assert!(error.source().unwrap().to_string().contains("didn't answer in time"), "{error:?}");
     blocking.rollback().await.unwrap();
     let received = ledger.receive(&message("console:a", "2"), ClaimMode::Never).await.unwrap();
