@@ -124,7 +124,7 @@ async fn newer_schema_is_refused() {
 #[tokio::test]
 async fn running_process_refuses_a_converted_schema() {
     let Some(database) = required(TestDatabase::create().await) else { return };
-    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::new(database.url().into()) };
+    let settings = Settings { connect_timeout: Duration::from_secs(2), ..Settings::new(database.url().into()) };
     let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
     let ledger = PostgresLedger::connect(settings, clock, ids).await.unwrap();
     ledger.receive(&message("console:a", "1"), ClaimMode::Never).await.unwrap();

@@ -34,7 +34,7 @@ async fn restart_in_mid_transaction_is_retryable() {
     let Some(server) = required(PostgresServer::start_private().await) else { return };
     let database = server.create_database().await.unwrap();
     let ledger =
-        connect(&database.url(), |settings| Settings { connect_timeout: Duration::from_millis(200), ..settings }).await;
+        connect(&database.url(), |settings| Settings { connect_timeout: Duration::from_secs(2), ..settings }).await;
     let ledger = Arc::new(ledger);
     let received = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
     let lease = received.claimed.unwrap().lease;
