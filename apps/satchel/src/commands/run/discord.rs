@@ -7,7 +7,7 @@ use satchel_domain::task::TASK_COMMAND;
 use satchel_intake::commands::AGENT_COMMAND;
 use satchel_ports::{Blobs, Fetcher};
 
-use super::HostedPlatform;
+use super::platforms::HostedPlatform;
 use crate::{
     commands::UsageError,
     config::{Config, delivery::RateLimitMode},

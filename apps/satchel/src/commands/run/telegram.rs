@@ -7,7 +7,7 @@ use satchel_telegram::{
     BotCommand, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, WebhookSettings,
 };
 
-use super::HostedPlatform;
+use super::platforms::HostedPlatform;
 use crate::{
     commands::UsageError,
     config::{Config, delivery::RateLimitMode},

@@ -13,9 +13,9 @@ use satchel_runtime::{
     retention::RetentionTask,
     schedules::{ReminderScheduler, Scheduler},
 };
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::Tasks;
 use crate::{backups::BackupTask, config::Config, event_bus, runtime::machine_zone, stores::Stores};
 
 /// Starts what is due by time, a task for each: schedules, reminders, retention and backups. They end once `stop` is
@@ -28,7 +28,7 @@ pub(super) fn start_scheduled(
     stores: &Stores,
     inbound: InternalInbound,
     channels: Vec<ChannelName>,
-    tasks: &mut JoinSet<anyhow::Result<()>>,
+    tasks: &mut Tasks,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let ledger = &stores.ledger;
@@ -64,12 +64,7 @@ pub(super) fn start_scheduled(
 }
 
 /// Starts the work on lanes until `stop` is cancelled. The last events go to `nats`.
-pub(super) fn start_runner(
-    runner: Runner,
-    nats: Option<Arc<NatsBus>>,
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    stop: &CancellationToken,
-) {
+pub(super) fn start_runner(runner: Runner, nats: Option<Arc<NatsBus>>, tasks: &mut Tasks, stop: &CancellationToken) {
     let stop = stop.clone();
     tasks.spawn(async move {
         runner.run(stop).await;
@@ -78,12 +73,18 @@ pub(super) fn start_runner(
     });
 }
 
+/// Sends the last events to `nats` at the stop of a process that works on no lanes.
+pub(super) fn flush_at_stop(nats: Option<Arc<NatsBus>>, tasks: &mut Tasks, stop: &CancellationToken) {
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        stop.cancelled().await;
+        event_bus::flush(nats).await;
+        Ok(())
+    });
+}
+
 /// Lets agents know until `stop` that a delivery worker runs.
-pub(super) fn announce_deliveries(
-    gateways: Arc<dyn Gateways>,
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    stop: &CancellationToken,
-) {
+pub(super) fn announce_deliveries(gateways: Arc<dyn Gateways>, tasks: &mut Tasks, stop: &CancellationToken) {
     let channel = ChannelName::new(DELIVERY_GATEWAY).expect("it is a name");
     let gateway = Gateway { gateways, channel };
     let stop = stop.clone();
