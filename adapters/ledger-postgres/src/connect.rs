@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions}
 
 use crate::{
     PostgresLedger,
-    connections::{Connections, STATEMENT_CACHE_CAPACITY, set_up},
+    connections::{ConnectionPurpose, Connections, STATEMENT_CACHE_CAPACITY, set_up},
     error::is_disconnected,
     process::{Process, Settings},
     schema::{MigrateError, Schema, SchemaMismatch},
@@ -144,7 +144,7 @@ impl PostgresLedger {
             Err(elapsed) => return Err(ConnectError::Unreachable { server: target.server, source: Box::new(elapsed) }),
         }
         let connections = Connections::new(options, schema, &settings);
-        if let Err(error) = connections.acquire().await {
+        if let Err(error) = connections.acquire(ConnectionPurpose::Verb).await {
             return Err(ConnectError::Unreachable { server: target.server, source: Box::new(error) });
         }
         let process = Arc::new(Process { holder, settings, clock, ids });

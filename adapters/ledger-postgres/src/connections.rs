@@ -37,9 +37,21 @@ const LIMITS: &str = "SET statement_timeout TO '15s'; SET lock_timeout TO '10s';
 /// How many prepared statements a connection keeps: more than there are.
 pub(crate) const STATEMENT_CACHE_CAPACITY: usize = 256;
 
+/// How many connections renewals have for themselves: for one of lanes and one of gateways.
+const RENEWAL_CONNECTIONS: u32 = 2;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectionPurpose {
+    Verb,
+    /// Of a lease, which would be lost if it had to wait until slow verbs have ended.
+    Renewal,
+}
+
 /// The connections of a ledger.
 pub(crate) struct Connections {
-    pool: PgPool,
+    verbs: PgPool,
+    renewals: PgPool,
     /// Set once the schema was found to be another version's.
     mismatch: Arc<OnceLock<SchemaMismatch>>,
 }
@@ -47,7 +59,8 @@ pub(crate) struct Connections {
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The options of the pool hold the password.
-        f.debug_struct("Connections").field("open", &self.pool.size()).finish_non_exhaustive()
+        let open = self.verbs.size() + self.renewals.size();
+        f.debug_struct("Connections").field("open", &open).finish_non_exhaustive()
     }
 }
 
@@ -55,45 +68,54 @@ impl Connections {
     /// Prepares connections to a schema that is up to date.
     pub(crate) fn new(options: PgConnectOptions, schema: Arc<Schema>, settings: &Settings) -> Self {
         let mismatch = Arc::new(OnceLock::new());
-        let found = Arc::clone(&mismatch);
-        let pool = PgPoolOptions::new()
-            // By its connections others see that the process runs.
-            .min_connections(1)
-            .max_connections(settings.max_connections.max(2))
-            .acquire_timeout(settings.connect_timeout)
-            .idle_timeout(IDLE_TIMEOUT)
-            .max_lifetime(MAX_LIFETIME)
-            .test_before_acquire(false)
-            .before_acquire(|connection, state| {
-                Box::pin(async move {
-                    use sqlx::Connection;
-                    Ok(state.idle_for < TRUSTED_IDLE_TIME || connection.ping().await.is_ok())
-                })
-            })
-            .after_connect(move |connection, _| {
-                let (schema, found) = (Arc::clone(&schema), Arc::clone(&found));
-                Box::pin(async move {
-                    set_up(connection, &schema).await?;
-                    match schema.check(connection).await? {
-                        None => Ok(()),
-                        Some(mismatch) => {
-                            let refused = sqlx::Error::Configuration(mismatch.to_string().into());
-                            let _first = found.set(mismatch);
-                            Err(refused)
-                        }
-                    }
-                })
-            });
-        Self { pool: pool.connect_lazy_with(options), mismatch }
+        let pool = |limit: u32| pool_options(settings, &schema, &mismatch).max_connections(limit);
+        // By its connections others see that the process runs.
+        let verbs = pool(settings.max_connections.max(2)).min_connections(1).connect_lazy_with(options.clone());
+        let renewals = pool(RENEWAL_CONNECTIONS).connect_lazy_with(options);
+        Self { verbs, renewals, mismatch }
     }
 
-    pub(crate) async fn acquire(&self) -> Result<PoolConnection<Postgres>> {
+    pub(crate) async fn acquire(&self, purpose: ConnectionPurpose) -> Result<PoolConnection<Postgres>> {
+        let pool = match purpose {
+            ConnectionPurpose::Verb => &self.verbs,
+            ConnectionPurpose::Renewal => &self.renewals,
+        };
         let refused = || self.mismatch.get().cloned().map(Error::Schema);
         if let Some(refused) = refused() {
             return Err(refused);
         }
-        self.pool.acquire().await.map_err(|error| refused().unwrap_or(Error::Disconnected(error)))
+        pool.acquire().await.map_err(|error| refused().unwrap_or(Error::Disconnected(error)))
     }
+}
+
+/// How connections are opened and tried out. The first one that finds the schema to be another version's says so.
+fn pool_options(settings: &Settings, schema: &Arc<Schema>, mismatch: &Arc<OnceLock<SchemaMismatch>>) -> PgPoolOptions {
+    let (schema, mismatch) = (Arc::clone(schema), Arc::clone(mismatch));
+    PgPoolOptions::new()
+        .acquire_timeout(settings.connect_timeout)
+        .idle_timeout(IDLE_TIMEOUT)
+        .max_lifetime(MAX_LIFETIME)
+        .test_before_acquire(false)
+        .before_acquire(|connection, state| {
+            Box::pin(async move {
+                use sqlx::Connection;
+                Ok(state.idle_for < TRUSTED_IDLE_TIME || connection.ping().await.is_ok())
+            })
+        })
+        .after_connect(move |connection, _| {
+            let (schema, mismatch) = (Arc::clone(&schema), Arc::clone(&mismatch));
+            Box::pin(async move {
+                set_up(connection, &schema).await?;
+                match schema.check(connection).await? {
+                    None => Ok(()),
+                    Some(found) => {
+                        let refused = sqlx::Error::Configuration(found.to_string().into());
+                        let _first = mismatch.set(found);
+                        Err(refused)
+                    }
+                }
+            })
+        })
 }
 
 /// Chooses the schema and sets the limits.

@@ -19,7 +19,7 @@ pub struct Settings {
     pub album_quiet: Duration,
     /// How many messages of its conversation's history a turn brings.
     pub max_history_messages: u32,
-    /// How many connections this process opens at most.
+    /// How many connections this process opens at most, besides two for the renewal of leases.
     pub max_connections: u32,
     /// How long it waits for a connection.
     pub connect_timeout: Duration,

@@ -7,6 +7,7 @@ use sqlx::{PgConnection, Postgres, pool::PoolConnection};
 
 use crate::{
     PostgresLedger,
+    connections::ConnectionPurpose,
     database::{Database, execute},
     error::{Error, Result, is_disconnected},
 };
@@ -25,6 +26,27 @@ const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// Each statement sees what was committed before it, so that what stands behind the lock of a lane is up to date.
 const BEGIN_WRITING: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// What a verb does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VerbKind {
+    Read,
+    Write,
+    Renewal,
+}
+
+impl VerbKind {
+    fn is_writing(self) -> bool {
+        self != Self::Read
+    }
+
+    fn purpose(self) -> ConnectionPurpose {
+        match self {
+            Self::Read | Self::Write => ConnectionPurpose::Verb,
+            Self::Renewal => ConnectionPurpose::Renewal,
+        }
+    }
+}
 
 /// A connection in a transaction.
 pub(crate) struct OpenTransaction {
@@ -81,7 +103,16 @@ impl PostgresLedger {
         F: Fn(Arc<Database>) -> Verb,
         Verb: Future<Output = Result<T>>,
     {
-        self.run(true, verb).await.map_err(|error| error.at_port(operation))
+        self.run(VerbKind::Write, verb).await.map_err(|error| error.at_port(operation))
+    }
+
+    /// Runs a verb that renews a lease.
+    pub(crate) async fn renew_lease<T, F, Verb>(&self, operation: &'static str, verb: F) -> Result<T, LedgerError>
+    where
+        F: Fn(Arc<Database>) -> Verb,
+        Verb: Future<Output = Result<T>>,
+    {
+        self.run(VerbKind::Renewal, verb).await.map_err(|error| error.at_port(operation))
     }
 
     /// Runs a query.
@@ -90,16 +121,16 @@ impl PostgresLedger {
         F: Fn(Arc<Database>) -> Verb,
         Verb: Future<Output = Result<T>>,
     {
-        self.run(false, query).await.map_err(|error| error.at_port(operation))
+        self.run(VerbKind::Read, query).await.map_err(|error| error.at_port(operation))
     }
 
-    async fn run<T, F, Verb>(&self, is_writing: bool, verb: F) -> Result<T>
+    async fn run<T, F, Verb>(&self, kind: VerbKind, verb: F) -> Result<T>
     where
         F: Fn(Arc<Database>) -> Verb,
         Verb: Future<Output = Result<T>>,
     {
         for attempt in 1.. {
-            let ended = tokio::time::timeout(self.process.settings.verb_timeout, self.attempt(is_writing, &verb)).await;
+            let ended = tokio::time::timeout(self.process.settings.verb_timeout, self.attempt(kind, &verb)).await;
             match ended.unwrap_or(Err(Error::Timeout)) {
                 // Another connection may be alive, where this one was closed while nobody used it.
                 Err(error) if attempt < MAX_ATTEMPTS && (error.is_conflict() || error.is_lost_connection()) => {
@@ -112,15 +143,15 @@ impl PostgresLedger {
         unreachable!("the last attempt returns")
     }
 
-    async fn attempt<T, F, Verb>(&self, is_writing: bool, verb: &F) -> Result<T>
+    async fn attempt<T, F, Verb>(&self, kind: VerbKind, verb: &F) -> Result<T>
     where
         F: Fn(Arc<Database>) -> Verb,
         Verb: Future<Output = Result<T>>,
     {
-        let connection = self.connections.acquire().await?;
-        let begin = if is_writing { BEGIN_WRITING } else { BEGIN_READING };
+        let connection = self.connections.acquire(kind.purpose()).await?;
+        let begin = if kind.is_writing() { BEGIN_WRITING } else { BEGIN_READING };
         let transaction = OpenTransaction::begin(connection, begin).await?;
-        let database = Arc::new(Database::new(transaction, is_writing, Arc::clone(&self.process)));
+        let database = Arc::new(Database::new(transaction, kind.is_writing(), Arc::clone(&self.process)));
         let ended = verb(Arc::clone(&database)).await;
         let database = Arc::into_inner(database).expect("a verb keeps no transaction beyond its end");
         let transaction = database.into_transaction();
@@ -153,7 +184,7 @@ impl PostgresLedger {
     /// Asks what became of a transaction, on another connection. Once its own is gone, it doesn't run for long.
     async fn find_outcome(&self, number: &str) -> Result<CommitOutcome> {
         loop {
-            let mut connection = self.connections.acquire().await?;
+            let mut connection = self.connections.acquire(ConnectionPurpose::Verb).await?;
             let query = sqlx::query_scalar("SELECT pg_xact_status($1::TEXT::xid8)").bind(number);
             let status: Option<String> = query.fetch_one(&mut *connection).await?;
             match status.as_deref() {

@@ -21,7 +21,7 @@ impl Gateways for PostgresLedger {
     }
 
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {
-        self.write("renewing a gateway", |db| async move { gateways::renew(&db, lease).await }).await
+        self.renew_lease("renewing a gateway", |db| async move { gateways::renew(&db, lease).await }).await
     }
 
     async fn release_gateway(&self, lease: &GatewayLease) -> Result<(), LedgerError> {

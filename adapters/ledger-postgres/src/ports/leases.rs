@@ -27,7 +27,7 @@ impl Leases for PostgresLedger {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        self.write("renewing leases", |db| async move { lanes::renew(&db, leases).await }).await
+        self.renew_lease("renewing leases", |db| async move { lanes::renew(&db, leases).await }).await
     }
 
     async fn release(&self, lease: &Lease, release: ReleaseMode) -> Result<bool, LedgerError> {

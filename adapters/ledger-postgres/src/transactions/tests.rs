@@ -39,7 +39,7 @@ async fn process_stopped_in_a_verb_frees_its_lane() {
                     db.run("UPDATE turns SET crashes = 99", crate::database::params![]).await
                 }
             };
-            ledger.attempt(true, &verb).await
+            ledger.attempt(VerbKind::Write, &verb).await
         }
     });
     locked.notified().await;
@@ -67,7 +67,7 @@ async fn verb_that_is_dropped_is_rolled_back() {
         }
     };
     tokio::select! {
-        _ = ledger.attempt(true, &verb) => unreachable!("it never ends"),
+        _ = ledger.attempt(VerbKind::Write, &verb) => unreachable!("it never ends"),
         () = changed.notified() => {}
     }
     let received = ledger.receive(&message("2"), ClaimMode::IfFree).await.unwrap();

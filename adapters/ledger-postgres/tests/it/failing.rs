@@ -2,11 +2,12 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
+use satchel_domain::ChannelName;
 use satchel_ledger_postgres::{PostgresLedger, Settings};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, Inbox, Turns,
-    ledger::{ClaimMode, LedgerError},
+    Archive, Inbox, Leases, Turns,
+    ledger::{ClaimMode, Gateways, LedgerError},
 };
 use satchel_requirements::required;
 use satchel_servers::postgres::{PostgresServer, TestDatabase};
@@ -23,9 +24,9 @@ async fn connect(url: &str, settings: impl FnOnce(Settings) -> Settings) -> Post
     PostgresLedger::connect(settings, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
 }
 
-async fn is_waiting_for_lock(pool: &PgPool) -> bool {
-    let query = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity \
-                     WHERE datname = current_database() AND wait_event_type = 'Lock')";
+/// Counts the verbs that wait for a lock.
+async fn count_waiting(pool: &PgPool) -> i64 {
+    let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     sqlx::query_scalar(query).fetch_one(pool).await.unwrap()
 }
 
@@ -47,7 +48,7 @@ async fn restart_in_mid_transaction_is_retryable() {
         let (ledger, lease) = (Arc::clone(&ledger), lease.clone());
         async move { ledger.complete_turn(&lease, &completed(received.turn, &["reply"])).await }
     });
-    wait_until_async("the verb waits for the lane", async || is_waiting_for_lock(&pool).await).await;
+    wait_until_async("the verb waits for the lane", async || count_waiting(&pool).await == 1).await;
     server.crash().await.unwrap();
     let error = running.await.unwrap().unwrap_err();
     assert!(matches!(error, LedgerError::Store { .. }), "{error:?}");
@@ -104,7 +105,7 @@ async fn silent_server_ends_a_verb() {
         let ledger = Arc::clone(&ledger);
         async move { ledger.receive(&message("console:a", "2"), ClaimMode::Never).await }
     });
-    wait_until_async("the verb waits for the lane", async || is_waiting_for_lock(&pool).await).await;
+    wait_until_async("the verb waits for the lane", async || count_waiting(&pool).await == 1).await;
     tokio::time::pause();
     tokio::time::advance(Settings::new(database.url().into()).verb_timeout).await;
     tokio::time::resume();
@@ -113,6 +114,31 @@ async fn silent_server_ends_a_verb() {
     blocking.rollback().await.unwrap();
     let received = ledger.receive(&message("console:a", "2"), ClaimMode::Never).await.unwrap();
     assert!(!received.duplicate, "nothing of it was stored");
+}
+
+/// Verbs that wait have all connections; a lease is renewed all the same, and so is not lost.
+#[tokio::test]
+async fn leases_are_renewed_while_slow_verbs_have_all_connections() {
+    let Some(database) = required(TestDatabase::create().await) else { return };
+    let ledger = Arc::new(connect(&database.url(), |settings| Settings { max_connections: 2, ..settings }).await);
+    let received = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
+    let lease = received.claimed.unwrap().lease;
+    let gateway = ledger.claim_gateway(&ChannelName::new("telegram").unwrap()).await.unwrap().expect("it is free");
+    let pool = PgPool::connect_lazy(&database.url()).unwrap();
+    let mut blocking = pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE inbox").execute(&mut *blocking).await.unwrap();
+    let slow = ["b", "c"].map(|name| {
+        let ledger = Arc::clone(&ledger);
+        tokio::spawn(async move { ledger.receive(&message(&format!("console:{name}"), "1"), ClaimMode::Never).await })
+    });
+    wait_until_async("all connections wait", async || count_waiting(&pool).await == 2).await;
+    assert_eq!(ledger.renew(std::slice::from_ref(&lease)).await.unwrap(), [], "no lease is lost");
+    assert!(ledger.renew_gateway(&gateway).await.unwrap(), "it is still this process's");
+    assert!(slow.iter().all(|verb| !verb.is_finished()));
+    blocking.rollback().await.unwrap();
+    for verb in slow {
+        verb.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
