@@ -180,6 +180,30 @@ pub(crate) async fn claim_first(
     Ok(None)
 }
 
+/// The lanes that are free and have work, each with since when. What is only used here is computed once, and held lanes are left
+/// out at once: most turns that are queued run, and a plan for few rows must not be slow where there are many.
+macro_rules! with_waiting_lanes {
+    ($($rest:expr),+) => {
+        concat!(
+            "WITH moment AS MATERIALIZED (SELECT ledger_now() AS now), \
+             waiting AS MATERIALIZED ( \
+                 SELECT lane, MIN(since) AS since FROM ( \
+                     SELECT lane, ready_at AS since FROM turns JOIN lanes ON lanes.id = turns.lane \
+                     WHERE state = 'queued' AND ready_at <= (SELECT now FROM moment) AND $3 \
+                       AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
+                     UNION ALL \
+                     SELECT lane, created_at AS since FROM parts JOIN lanes ON lanes.id = parts.lane \
+                     WHERE NOT settled AND NOT draft AND state <> 'open' AND $4 \
+                       AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
+                       AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
+                               AND turns.state = 'queued' AND ready_at <= (SELECT now FROM moment)) \
+                           <= (SELECT now FROM moment) - $5, TRUE) \
+                 ) AS work GROUP BY lane) ",
+            $($rest),+
+        )
+    };
+}
+
 async fn find_candidate(
     db: &Database,
     channels: Vec<String>,
@@ -187,23 +211,13 @@ async fn find_candidate(
     filter: WorkFilter,
 ) -> Result<Option<Candidate>> {
     db.find(
-        select_lane!(
-            ", pg_current_xact_id()::TEXT AS transaction, conversation FROM ( \
-                 SELECT lane, MIN(since) AS since FROM ( \
-                     SELECT lane, MIN(ready_at) AS since FROM turns \
-                     WHERE state = 'queued' AND ready_at <= ledger_now() AND $3 GROUP BY lane \
-                     UNION ALL \
-                     SELECT lane, MIN(created_at) AS since FROM parts \
-                     WHERE NOT settled AND NOT draft AND state <> 'open' AND $4 AND COALESCE( \
-                         (SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
-                              AND ready_at <= ledger_now()) <= ledger_now() - $5, TRUE) \
-                     GROUP BY lane \
-                 ) AS waiting GROUP BY lane \
-             ) AS work JOIN lanes ON lanes.id = work.lane \
-             WHERE channel = ANY($1) AND (holder IS NULL OR expires_at <= ledger_now()) \
+        with_waiting_lanes!(select_lane!(
+            ", pg_current_xact_id()::TEXT AS transaction, conversation \
+             FROM waiting JOIN lanes ON lanes.id = waiting.lane \
+             WHERE channel = ANY($1) AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
                AND ($2 IS NULL OR conversation = $2) \
-             ORDER BY work.since LIMIT 1 FOR UPDATE OF lanes SKIP LOCKED"
-        ),
+             ORDER BY waiting.since LIMIT 1 FOR UPDATE OF lanes SKIP LOCKED"
+        )),
         params![channels, only, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
     )
     .await
@@ -243,8 +257,10 @@ pub(crate) async fn is_busy(db: &Database, lane: LaneId) -> Result<bool> {
 pub(crate) async fn longest_wait(db: &Database) -> Result<Option<Duration>> {
     let waited: Option<i64> = db
         .value(
-            "SELECT ledger_now() - MIN(ready_at) FROM turns JOIN lanes ON lanes.id = turns.lane \
-             WHERE state = 'queued' AND ready_at <= ledger_now() AND (holder IS NULL OR expires_at <= ledger_now())",
+            "WITH moment AS MATERIALIZED (SELECT ledger_now() AS now) \
+             SELECT (SELECT now FROM moment) - MIN(ready_at) FROM turns JOIN lanes ON lanes.id = turns.lane \
+             WHERE state = 'queued' AND ready_at <= (SELECT now FROM moment) \
+               AND (holder IS NULL OR expires_at <= (SELECT now FROM moment))",
             params![],
         )
         .await?;

@@ -140,19 +140,19 @@ pub(crate) async fn list_queued_behind(db: &Database, lease: &Lease, turn: TurnI
         .all(
             select_messages!(
                 "JOIN turns ON turns.id = inbox.turn \
-             WHERE inbox.sequence IN \
+             WHERE inbox.sequence IN (\
                (SELECT waiting.sequence FROM inbox AS waiting JOIN turns ON turns.id = waiting.turn \
                 WHERE waiting.lane = $1 AND waiting.consumed_by IS NULL AND waiting.steered_into IS NULL \
                   AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
                 ORDER BY turns.sequence, waiting.sequence LIMIT $3) \
-             OR inbox.sequence IN \
+             UNION \
                (SELECT newest.sequence FROM \
                   (SELECT sequence, turn, message FROM inbox \
                    WHERE lane = $1 AND consumed_by IS NULL AND steered_into IS NULL \
                    ORDER BY sequence DESC LIMIT $4) AS newest \
                 JOIN turns ON turns.id = newest.turn \
                 WHERE turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
-                  AND ltrim(newest.message::json ->> 'text') LIKE '/%') \
+                  AND ltrim(newest.message::json ->> 'text') LIKE '/%')) \
              ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
             ),
             params![lane.id, turn.0, MAX_WAITING, MAX_NEWEST],

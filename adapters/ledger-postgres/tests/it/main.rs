@@ -5,6 +5,7 @@
 mod connecting;
 mod failing;
 mod forgetting;
+mod growing;
 mod inspecting;
 mod proxy;
 mod sharing;
