@@ -110,7 +110,7 @@ pub(crate) fn build_binaries() -> Result<()> {
 
 /// Programs with which some tests check Satchel from outside, and the packages that provide them. A test that lacks one
 /// is reported as not run.
-const REQUIRED_TOOLS: [(&str, &str); 12] = [
+const REQUIRED_TOOLS: [(&str, &str); 13] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
@@ -124,6 +124,7 @@ const REQUIRED_TOOLS: [(&str, &str); 12] = [
     ("pg_ctlcluster", "postgresql"),
     ("nats-server", "nats-server"),
     ("openssl", "openssl"),
+    ("faketime", "faketime"),
 ];
 
 /// Installs missing programs where it has the rights, otherwise lists the packages to install.

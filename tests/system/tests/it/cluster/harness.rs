@@ -10,7 +10,7 @@ use std::{
 };
 
 use satchel_fake_discord::{DiscordRules, FakeDiscord};
-use satchel_fake_kit::FakeFile;
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_servers::{S3Server, nats::NatsServer, postgres::TestDatabase};
@@ -24,6 +24,10 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What stands before a reply that may have arrived before, and in the caption of such a file.
 pub(super) const LABEL: &str = "(possible duplicate)";
+
+/// The calls that bring a reply to a person, on Telegram and on Discord.
+const TELEGRAM_SENDS: [&str; 2] = ["sendMessage", "sendDocument"];
+const DISCORD_SEND: &str = "POST /channels/{}/messages";
 
 /// The beginning of the keys in the bucket.
 pub(super) const FILES: &str = "files";
@@ -79,7 +83,18 @@ impl ReceivedFile {
 
 struct ClusterProcess {
     arguments: Vec<String>,
+    /// How far its machine's clock is off, as `faketime` takes it.
+    clock_offset: Option<&'static str>,
     child: Option<Child>,
+}
+
+/// Sets by how much a program's time of day is off, as `faketime` takes it; its other clocks are right. `faketime` only says
+/// how: it doesn't become the program that it runs, which would survive a kill.
+fn set_clock(command: &mut std::process::Command, offset: &str) {
+    let library = std::process::Command::new("faketime").args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
+    let library = String::from_utf8(library.expect("faketime runs").stdout).expect("a path");
+    assert!(!library.trim().is_empty(), "faketime names its library");
+    command.env("LD_PRELOAD", library.trim()).env("FAKETIME", offset).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 
 impl Cluster {
@@ -155,10 +170,19 @@ impl Cluster {
 
     /// Adds a process with these arguments of `run`, and returns its number.
     pub(super) fn add(&self, arguments: &[&str]) -> usize {
+        self.add_process(arguments, None)
+    }
+
+    /// The same on a machine whose clock is off by this, as `faketime` takes it: `+30m`.
+    pub(super) fn add_with_clock(&self, offset: &'static str, arguments: &[&str]) -> usize {
+        self.add_process(arguments, Some(offset))
+    }
+
+    fn add_process(&self, arguments: &[&str], clock_offset: Option<&'static str>) -> usize {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let index = {
             let mut processes = self.lock();
-            processes.push(ClusterProcess { arguments, child: None });
+            processes.push(ClusterProcess { arguments, clock_offset, child: None });
             processes.len() - 1
         };
         self.start(index);
@@ -169,7 +193,11 @@ impl Cluster {
         let mut processes = self.lock();
         let process = &mut processes[index];
         let arguments = ["run", "--log", "debug"].into_iter().chain(process.arguments.iter().map(String::as_str));
-        let mut command: Command = self.home.satchel_command(&arguments.collect::<Vec<_>>()).into();
+        let mut command = self.home.satchel_command(&arguments.collect::<Vec<_>>());
+        if let Some(offset) = process.clock_offset {
+            set_clock(&mut command, offset);
+        }
+        let mut command = Command::from(command);
         let log = File::options().create(true).append(true).open(self.home.root().join(format!("log-{index}")));
         command.stdout(Stdio::null()).stderr(log.expect("a log can be written")).kill_on_drop(true);
         process.child = Some(command.spawn().expect("the binary can be started"));
@@ -243,6 +271,27 @@ impl Cluster {
             (person, received)
         });
         received.collect()
+    }
+
+    /// How many messages and files the processes have begun to send.
+    pub(super) fn sends(&self) -> u64 {
+        let on_telegram = TELEGRAM_SENDS.into_iter().map(|method| self.telegram.requests(method)).sum::<u64>();
+        on_telegram + self.discord.requests(DISCORD_SEND)
+    }
+
+    /// Answers no message from now on, which the platforms accept before, or don't.
+    pub(super) fn hang_sends(&self, performed: bool) {
+        let fault = Fault::Hang { performed };
+        for method in TELEGRAM_SENDS {
+            self.telegram.script(method, FaultTiming::Every, fault);
+        }
+        self.discord.script(DISCORD_SEND, FaultTiming::Every, fault);
+    }
+
+    /// Answers those messages that come from now on.
+    pub(super) fn answer_sends(&self) {
+        self.telegram.clear_script();
+        self.discord.clear_script();
     }
 
     /// Whether a process receives what is written on both platforms: Discord tells of it to who is there.
