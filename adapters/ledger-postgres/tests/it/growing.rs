@@ -11,7 +11,7 @@ use satchel_ports::{
 use satchel_requirements::required;
 use satchel_servers::postgres::TestDatabase;
 use satchel_wait::wait_until_async;
-use sqlx::PgPool;
+use sqlx::{Connection, PgConnection};
 
 use crate::{completed, connect, message};
 
@@ -38,17 +38,17 @@ const COPY_TURN: &str = "\
             attempts, labelled, last_message, created_at FROM the_part CROSS JOIN copies; \
     ANALYZE";
 
-/// How many rows of each table were read until now.
-async fn rows_read(pool: &PgPool) -> BTreeMap<String, i64> {
+/// How many rows of each table were read until now. What a connection has read is counted once it is closed.
+async fn rows_read(connection: &mut PgConnection) -> BTreeMap<String, i64> {
+    let others =
+        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid())";
+    wait_until_async("the other connections are closed", async || {
+        !sqlx::query_scalar::<_, bool>(others).fetch_one(&mut *connection).await.unwrap()
+    })
+    .await;
     let query = "SELECT relname::TEXT, seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_user_tables \
                  WHERE schemaname = current_schema()";
-    sqlx::query_as(query).fetch_all(pool).await.unwrap().into_iter().collect()
-}
-
-async fn has_other_connections(pool: &PgPool) -> bool {
-    let query =
-        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid())";
-    sqlx::query_scalar(query).fetch_one(pool).await.unwrap()
+    sqlx::query_as(query).fetch_all(connection).await.unwrap().into_iter().collect()
 }
 
 /// Runs a turn from its message to its last part, with a message that waits behind it.
@@ -75,22 +75,24 @@ async fn run_turn(ledger: &PostgresLedger, first: &InboundMessage, second: &Inbo
 #[tokio::test]
 async fn turn_reads_no_table_whole() {
     let Some(database) = required(TestDatabase::create().await) else { return };
-    let pool = PgPool::connect_lazy(&database.url()).unwrap();
+    let mut watching = PgConnection::connect(&database.url()).await.unwrap();
     let ledger = connect(&database).await;
     run_turn(&ledger, &message("console:a", "1"), &message("console:a", "2")).await;
-    database.run_as_superuser(COPY_TURN).await.unwrap();
-
-    let before = rows_read(&pool).await;
-    run_turn(&ledger, &message("console:a", "3"), &message("console:a", "4")).await;
-    // What a connection has read is counted once it is closed.
     drop(ledger);
-    wait_until_async("the ledger is closed", async || !has_other_connections(&pool).await).await;
-    let mut grown = Vec::new();
-    for (table, after) in rows_read(&pool).await {
+    let mut copying = PgConnection::connect(&database.url()).await.unwrap();
+    sqlx::raw_sql(COPY_TURN).execute(&mut copying).await.unwrap();
+    copying.close().await.unwrap();
+
+    let before = rows_read(&mut watching).await;
+    let ledger = connect(&database).await;
+    run_turn(&ledger, &message("console:a", "3"), &message("console:a", "4")).await;
+    drop(ledger);
+    let mut read_whole = Vec::new();
+    for (table, after) in rows_read(&mut watching).await {
         let read = after - before[&table];
         if read >= CONVERSATIONS {
-            grown.push((table, read));
+            read_whole.push((table, read));
         }
     }
-    assert_eq!(grown, [], "rows that one turn has read");
+    assert_eq!(read_whole, [], "rows that one turn has read");
 }
