@@ -149,6 +149,22 @@ impl PostgresServer {
         blocking(move || TestDatabase::create_on(cluster)).await
     }
 
+    /// Sets the server up as one that keeps data: a commit is on the disk, and tables are vacuumed. Measurements are of such a
+    /// one.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn turn_on_durability(&self) -> Result<(), String> {
+        let cluster = self.cluster.clone();
+        blocking(move || {
+            for setting in ["fsync", "full_page_writes", "autovacuum"] {
+                cluster.psql("postgres", &format!("ALTER SYSTEM SET {setting} = on"))?;
+            }
+            cluster.psql("postgres", "SELECT FROM pg_reload_conf()")
+        })
+        .await
+    }
+
     /// Restarts the server with this certificate; connections may be encrypted from then on.
     ///
     /// # Errors

@@ -9,7 +9,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use satchel_fake_kit::RequestPhase;
 use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
-use satchel_servers::{nats::NatsServer, postgres::TestDatabase};
+use satchel_servers::{
+    nats::NatsServer,
+    postgres::{PostgresServer, TestDatabase},
+};
 use tempfile::TempDir;
 
 use crate::{
@@ -27,12 +30,13 @@ const WARM_UP_TURNS: usize = 20;
 const PEOPLE: usize = 3 * CONVERSATIONS_PER_AGENT;
 const CONVERSATIONS_PER_AGENT: usize = 256;
 
-/// What the model takes for a turn, and how many turns each person has.
-const MODEL_DELAY: Duration = Duration::from_secs(5);
+/// What the model takes for a turn: so long that this machine, on which all of it runs, has time to spare. And how many
+/// turns each person has.
+const MODEL_DELAY: Duration = Duration::from_secs(10);
 const TURNS_PER_PERSON: usize = 2;
 
 /// How soon people notice that they are answered.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a reply may take, and all of them.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,10 +45,11 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(240);
 pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     bench.runtime.block_on(async {
         let sqlite = measure_turns(bench, "{}").await?;
-        let database = TestDatabase::create().await.map_err(|lacking| anyhow!(lacking))?;
+        let server = durable_server().await.map_err(|lacking| anyhow!(lacking))?;
+        let database = create_database(&server).await?;
         let postgres = measure_turns(bench, &format!("{{ database_url: '{}' }}", database.url())).await?;
-        let one = measure_agents(bench, 1).await?;
-        let three = measure_agents(bench, 3).await?;
+        let one = measure_agents(bench, &server, 1).await?;
+        let three = measure_agents(bench, &server, 3).await?;
         let load = format!("{PEOPLE} people, model {} s; limit: an ideal scheduler", MODEL_DELAY.as_secs());
         let ideal = to_f64(CONVERSATIONS_PER_AGENT as u64) / MODEL_DELAY.as_secs_f64();
         Ok(vec![
@@ -59,6 +64,16 @@ pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
                 .with_note("limit: three times one"),
         ])
     })
+}
+
+async fn durable_server() -> Result<PostgresServer, String> {
+    let server = PostgresServer::start_private().await?;
+    server.turn_on_durability().await?;
+    Ok(server)
+}
+
+async fn create_database(server: &PostgresServer) -> Result<TestDatabase> {
+    server.create_database().await.map_err(|lacking| anyhow!(lacking))
 }
 
 /// People on a platform with a model, and processes of Satchel.
@@ -142,10 +157,9 @@ async fn measure_turns(bench: &BenchRunner, storage: &str) -> Result<f64> {
 }
 
 /// Turns a second of so many agents behind one gateway, where each person says the next thing once they are answered.
-async fn measure_agents(bench: &BenchRunner, agents: usize) -> Result<f64> {
-    let lacking = |lacking: String| anyhow!(lacking);
-    let database = TestDatabase::create().await.map_err(lacking)?;
-    let nats = NatsServer::start().await.map_err(lacking)?;
+async fn measure_agents(bench: &BenchRunner, server: &PostgresServer, agents: usize) -> Result<f64> {
+    let database = create_database(server).await?;
+    let nats = NatsServer::start().await.map_err(|lacking| anyhow!(lacking))?;
     let settings = format!("storage: {{ database_url: '{}' }}\nbus: {{ url: '{}' }}\n", database.url(), nats.url());
     let mut cluster = BenchCluster::open(bench, PEOPLE, &settings).await?;
     let pieces = [ReplyPiece::Wait(MODEL_DELAY), ReplyPiece::Text("A short reply.".to_owned())];
@@ -156,23 +170,54 @@ async fn measure_agents(bench: &BenchRunner, agents: usize) -> Result<f64> {
     }
     cluster.say_and_wait(1).await?;
 
-    let turns = (PEOPLE * TURNS_PER_PERSON) as u64;
-    let mut answered = cluster.accepted();
-    let before: u64 = answered.iter().sum();
-    let started_at = Instant::now();
-    (1..).take(PEOPLE).for_each(|person| cluster.say(person));
-    while answered.iter().sum::<u64>() < before + turns {
-        if started_at.elapsed() > LOAD_TIMEOUT {
-            bail!("not all are answered; the chats show\n{}", cluster.telegram.transcript());
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
+    let mut load = Load::new(&cluster);
+    // Until everybody has been answered once, as many people wait as agents.
+    load.run_until(PEOPLE).await?;
+    let (started_at, before) = (Instant::now(), load.answers());
+    load.run_until(PEOPLE + PEOPLE * TURNS_PER_PERSON).await?;
+    Ok(to_f64(load.answers() - before) / started_at.elapsed().as_secs_f64())
+}
+
+/// People who begin one after the other, and say the next thing once they are answered.
+struct Load<'a> {
+    cluster: &'a BenchCluster,
+    started_at: Instant,
+    begun: usize,
+    /// How many messages each has got.
+    accepted: Vec<u64>,
+    before: u64,
+}
+
+impl<'a> Load<'a> {
+    fn new(cluster: &'a BenchCluster) -> Self {
         let accepted = cluster.accepted();
-        for (person, (before, now)) in (1..).zip(answered.iter_mut().zip(accepted)) {
-            if now > *before {
-                *before = now;
-                cluster.say(person);
+        let before = accepted.iter().sum();
+        Self { cluster, started_at: Instant::now(), begun: 0, accepted, before }
+    }
+
+    fn answers(&self) -> u64 {
+        self.accepted.iter().sum::<u64>() - self.before
+    }
+
+    async fn run_until(&mut self, answers: usize) -> Result<()> {
+        while self.answers() < answers as u64 {
+            if self.started_at.elapsed() > LOAD_TIMEOUT {
+                bail!("not all are answered; the chats show\n{}", self.cluster.telegram.transcript());
+            }
+            // Not all at once, which would let the model answer all at once, too.
+            let due = self.started_at.elapsed().as_millis() * PEOPLE as u128 / MODEL_DELAY.as_millis();
+            while self.begun < PEOPLE && (self.begun as u128) < due {
+                self.begun += 1;
+                self.cluster.say(self.begun as i64);
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+            for (person, (before, now)) in (1..).zip(self.accepted.iter_mut().zip(self.cluster.accepted())) {
+                if now > *before {
+                    *before = now;
+                    self.cluster.say(person);
+                }
             }
         }
+        Ok(())
     }
-    Ok(to_f64(turns) / started_at.elapsed().as_secs_f64())
 }
