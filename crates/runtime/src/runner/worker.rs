@@ -97,7 +97,7 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
             woken: Arc::default(),
             delivery: requests,
             stop: stopped,
-            hands_over: Arc::clone(&context.hands_over),
+            hands_over: context.handover.flag(lease.conversation.channel()),
             handed_over: Arc::default(),
         };
         let work = async {

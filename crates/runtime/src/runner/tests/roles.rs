@@ -1,7 +1,10 @@
 //! Agents and delivery workers on one ledger: who runs a turn, and who delivers what it replies.
 
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{DELIVERY_GATEWAY, Gateways};
+use satchel_ports::{
+    Leases,
+    ledger::{GatewayDuty, GatewayId, Gateways, WorkFilter},
+};
 use satchel_wait::{wait_until, wait_until_async};
 
 use super::{
@@ -15,11 +18,14 @@ fn calls(process: &Process, verb: &str) -> usize {
     process.ledger.hook.calls().into_iter().filter(|called| *called == verb).count()
 }
 
+fn delivery_gateway(channel: &str) -> GatewayId {
+    GatewayId { channel: ChannelName::new(channel).unwrap(), duty: GatewayDuty::Deliver }
+}
+
 /// An agent and a delivery worker that know of each other.
 async fn start_both(stage: &Stage) -> (Process, Process) {
     let worker = stage.start_as(LaneRole::Deliveries).await;
-    let name = ChannelName::new(DELIVERY_GATEWAY).unwrap();
-    worker.ledger.claim_gateway(&name).await.unwrap().expect("nobody has it");
+    worker.ledger.claim_gateway(&delivery_gateway("console")).await.unwrap().expect("nobody has it");
     let agent = stage.start_as(LaneRole::Turns).await;
     wait_until("the agent knows of the worker", || calls(&agent, "ledger.claim_lane") > 0).await;
     (agent, worker)
@@ -47,6 +53,31 @@ async fn agent_delivers_while_there_is_no_delivery_worker() {
     wait_until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
     agent.settles().await;
     assert_eq!(calls(&agent, "ledger.settle_part"), 1);
+}
+
+/// Catches: a reply that is left to a delivery worker which doesn't have its channel.
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_delivers_on_channel_without_delivery_worker() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let worker = stage.open().await;
+    worker.claim_gateway(&delivery_gateway("telegram")).await.unwrap().expect("nobody has it");
+    let agent = stage.start_as(LaneRole::Turns).await;
+    wait_until("the agent has looked", || calls(&agent, "ledger.claim_lane") > 0).await;
+    agent.hears(&message(&here, "1", "one")).await;
+    wait_until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
+    agent.settles().await;
+
+    // It gets the channel, too.
+    worker.claim_gateway(&delivery_gateway("console")).await.unwrap().expect("nobody has it");
+    let looks = calls(&agent, "ledger.claim_lane");
+    wait_until("the agent has looked once more", || calls(&agent, "ledger.claim_lane") > looks + 1).await;
+    agent.hears(&message(&here, "2", "two")).await;
+    let channels = [here.channel().clone()];
+    wait_until_async("the worker gets the lane", async || {
+        worker.claim_lane(&channels, WorkFilter::Deliveries).await.unwrap().is_some()
+    })
+    .await;
+    assert_eq!(calls(&agent, "ledger.settle_part"), 1, "the first one");
 }
 
 /// What delivery workers have left behind is sent by agents.

@@ -206,7 +206,7 @@ impl Stage {
             reminders: true,
             schedules: None,
             role,
-            hands_over: Arc::default(),
+            handover: Arc::default(),
             lost_leases: Arc::default(),
             turn_slots: Arc::clone(&slots),
         };
