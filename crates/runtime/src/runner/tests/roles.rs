@@ -1,13 +1,19 @@
 //! Agents and delivery workers on one ledger: who runs a turn, and who delivers what it replies.
 
-use satchel_domain::ChannelName;
+use std::time::Duration;
+
+use satchel_domain::{
+    ChannelName, ConversationId, Ending, OutgoingResponse, PartContent,
+    part::{Plan, PlannedPart},
+};
 use satchel_ports::{
-    Leases,
-    ledger::{GatewayDuty, GatewayId, Gateways, WorkFilter},
+    Inbox, Leases, Turns,
+    ledger::{ClaimMode, CompletedTurn, GatewayDuty, GatewayId, Gateways, HistoryChange, TURN_PRECEDENCE, WorkFilter},
 };
 use satchel_wait::{wait_until, wait_until_async};
 
 use super::{
+    NEVER,
     chat::Quirk,
     stage::{Process, Stage, message, place},
 };
@@ -106,4 +112,85 @@ async fn turn_runs_while_a_reply_is_retried() {
     agent.hears(&message(&here, "2", "two")).await;
     wait_until("the second turn", || calls(&agent, "ledger.complete_turn") == 2).await;
     assert_eq!(stage.chat.log(&here), [""; 0], "the second reply waits for the first");
+}
+
+/// Stores a turn and its reply of three parts, which an agent has handed over.
+async fn hand_over_reply(stage: &Stage, here: &ConversationId) {
+    let ledger = stage.open().await;
+    let received = ledger.receive(&message(here, "1", "one"), ClaimMode::IfFree).await.unwrap();
+    let parts = ["first", "second", "third"].map(|text| PlannedPart::new(PartContent::from_text(text)));
+    let completed = CompletedTurn {
+        turn: received.turn,
+        ending: Ending::Done,
+        response: OutgoingResponse::from_text("first second third"),
+        plan: Plan { parts: parts.into() },
+        history: HistoryChange::Append(Vec::new()),
+        setting: None,
+        steered: Vec::new(),
+        reported_failures: Vec::new(),
+        reply_to: None,
+        changes: Vec::new(),
+        hands_over: true,
+    };
+    ledger.complete_turn(&received.claimed.unwrap().lease, &completed).await.unwrap();
+}
+
+/// Starts a delivery worker on a platform that doesn't answer, and waits for its first send. Its leases last for the test.
+async fn start_stuck_worker(stage: &Stage) -> Process {
+    stage.chat.answers(false);
+    let worker =
+        stage.start_in(LaneRole::Deliveries, |intervals| (intervals.renew, intervals.trust) = (NEVER, NEVER)).await;
+    wait_until("the first send", || stage.chat.begun() == 1).await;
+    worker
+}
+
+/// Lets the time of Tokio pass at once, with all that was due in it.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// How many parts a process settled before it released a lane for the first time; `None` if it has released none.
+fn settled_before_release(process: &Process) -> Option<usize> {
+    let calls = process.ledger.hook.calls();
+    let release = calls.iter().position(|called| *called == "ledger.release")?;
+    Some(calls[..release].iter().filter(|called| **called == "ledger.settle_part").count())
+}
+
+/// Catches: a worker that goes on where an agent has come for the lane.
+#[tokio::test]
+async fn worker_yields_to_new_turn_after_part_in_flight() {
+    let (stage, here) = (Stage::new(), place("main"));
+    hand_over_reply(&stage, &here).await;
+    let worker = start_stuck_worker(&stage).await;
+    worker.hears(&message(&here, "2", "two")).await;
+    wait_until("it has seen the turn", || calls(&worker, "ledger.next_turn") > 1).await;
+    stage.chat.answers(true);
+    wait_until("the release", || calls(&worker, "ledger.release") == 1).await;
+    assert_eq!((settled_before_release(&worker), worker.unsettled().await), (Some(1), 2));
+    assert_eq!(stage.chat.log(&here), ["first"], "the rest is left to the agent");
+    worker.stops().await;
+}
+
+/// Catches: a worker that takes a lane of which no agent comes, and gives it back before anything was sent; and one that
+/// keeps it for good.
+#[tokio::test]
+async fn worker_yields_to_earlier_turn_after_its_precedence() {
+    for (passed, settled) in [(TURN_PRECEDENCE / 2, 3), (TURN_PRECEDENCE, 1)] {
+        let (stage, here) = (Stage::new(), place("main"));
+        hand_over_reply(&stage, &here).await;
+        let gateway = stage.open().await;
+        gateway.receive(&message(&here, "2", "two"), ClaimMode::Never).await.unwrap();
+        stage.clock.leap(TURN_PRECEDENCE);
+        let worker = start_stuck_worker(&stage).await;
+        pass(passed).await;
+        if settled == 1 {
+            wait_until("it has seen the turn", || calls(&worker, "ledger.next_turn") > 1).await;
+        }
+        stage.chat.answers(true);
+        wait_until("the release", || settled_before_release(&worker).is_some()).await;
+        assert_eq!(settled_before_release(&worker), Some(settled), "after {passed:?}");
+        worker.stops().await;
+    }
 }
