@@ -1,6 +1,7 @@
 //! The loop of the lanes: it awaits what happens and performs what the `LaneTable` decides.
 
 mod deliveries;
+mod fetch_notice;
 mod handover;
 mod lane_table;
 mod turn_slots;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use satchel_domain::{
     ChannelName, ConversationId, Ending, OutgoingResponse, PartContent,
+    capabilities::StreamRule,
     part::{Plan, PlannedPart},
 };
 use satchel_ports::{
@@ -15,9 +16,9 @@ use satchel_wait::{wait_until, wait_until_async};
 use super::{
     NEVER,
     chat::Quirk,
-    stage::{Process, Stage, message, place},
+    stage::{Process, Stage, message, place, with_file},
 };
-use crate::runner::LaneRole;
+use crate::runner::{LaneRole, fetch_notice::FETCH_NOTICE_DELAY};
 
 /// How often a process has called a verb.
 fn calls(process: &Process, verb: &str) -> usize {
@@ -193,4 +194,30 @@ async fn worker_yields_to_earlier_turn_after_its_precedence() {
         assert_eq!(settled_before_release(&worker), Some(settled), "after {passed:?}");
         worker.stops().await;
     }
+}
+
+/// Catches: a lane that is handed over while the notice about its files is on its way, which then may stand there for good.
+#[tokio::test]
+async fn stopped_fetch_awaits_its_notice_before_hand_over() {
+    let (stage, here) = (Stage::streaming(StreamRule::Edits { interval_ms: 50 }), place("main"));
+    let (agent, worker) = start_both(&stage).await;
+    stage.chat.answers(false);
+    agent.hears(&with_file(message(&here, "1", "take this"))).await;
+    wait_until("the file is asked for", || stage.chat.fetches() == 1).await;
+    pass(FETCH_NOTICE_DELAY).await;
+    wait_until("the notice is on its way", || stage.chat.begun() == 1).await;
+    let looks = calls(&agent, "ledger.list_queued_behind");
+    agent.hears(&message(&here, "2", "/stop")).await;
+    wait_until("the stop is seen", || calls(&agent, "ledger.list_queued_behind") > looks).await;
+    // Time enough for a turn that doesn't wait for the notice.
+    for _ in 0..200 {
+        assert_eq!(agent.unsettled().await, 0, "there is a reply before the notice has come back");
+    }
+    stage.chat.answers(true);
+    wait_until("the end", || stage.chat.log(&here).iter().any(|line| line.contains("Stopped, as you asked."))).await;
+    worker.settles().await;
+    let log = stage.chat.log(&here);
+    let [notice, reply] = log.as_slice() else { panic!("{log:?}") };
+    assert!(notice.starts_with("Fetching") && reply.starts_with("edit: Stopped"), "{log:?}");
+    assert_eq!(stage.chat.cut_off(), 0);
 }
