@@ -221,3 +221,20 @@ async fn stopped_fetch_awaits_its_notice_before_hand_over() {
     assert!(notice.starts_with("Fetching") && reply.starts_with("edit: Stopped"), "{log:?}");
     assert_eq!(stage.chat.cut_off(), 0);
 }
+
+/// Catches: a lane that is handed over with what is explained beside a turn, which then loses its tools and its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn explanation_beside_turn_hands_over_no_lane() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let (agent, worker) = start_both(&stage).await;
+    agent.hears(&message(&here, "1", "hang")).await;
+    wait_until("the tool runs", || *stage.hanging.borrow() == 1).await;
+    agent.hears(&message(&here, "2", "/allow")).await;
+    wait_until("the explanation", || stage.chat.log(&here).len() == 1).await;
+    agent.hears(&message(&here, "3", "/stop")).await;
+    wait_until("the end", || stage.chat.log(&here).len() == 2).await;
+    worker.settles().await;
+    assert_eq!(stage.chat.log(&here)[1], "Stopped, as you asked.");
+    let settled = |process| calls(process, "ledger.settle_part");
+    assert_eq!((settled(&agent), settled(&worker), *stage.hanging.borrow()), (1, 1, 1));
+}
