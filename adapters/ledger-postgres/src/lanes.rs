@@ -159,18 +159,17 @@ impl FromRow<'_, PgRow> for Candidate {
 pub(crate) async fn claim_first(
     db: &Database,
     channels: &[ChannelName],
-    filter: WorkFilter,
+    filter: &WorkFilter,
 ) -> Result<Option<ClaimedLane>> {
-    let names: Vec<String> = channels.iter().map(ToString::to_string).collect();
     let only = db.settings().only.as_ref().map(ConversationId::to_string);
     for _ in 0..MAX_CANDIDATES {
         // Before the database's clock is read: a process trusts its lease from here on, and so never for too long.
         let claimed_at = db.now();
-        let Some(candidate) = find_candidate(db, names.clone(), only.clone(), filter).await? else { return Ok(None) };
+        let Some(candidate) = find_candidate(db, channels, only.clone(), filter).await? else { return Ok(None) };
         let lane = candidate.locked.record_transaction(db, claimed_at).await;
         // The work was found before the lane was locked: others may have done it since.
-        if is_free(db, &lane) && has_work(db, &lane, filter).await? {
-            let conversation = rows::conversation(&candidate.conversation)?;
+        let conversation = rows::conversation(&candidate.conversation)?;
+        if is_free(db, &lane) && has_work(db, &lane, &conversation, filter).await? {
             let unsettled = has_unsettled(db, lane.id).await?;
             let lease = claim(db, &conversation, &lane).await?;
             let turn = if filter.has_turns() { turns::claimed_turn(db, &lane).await? } else { None };
@@ -193,7 +192,7 @@ macro_rules! with_waiting_lanes {
                        AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
                      UNION ALL \
                      SELECT lane, created_at AS since FROM parts JOIN lanes ON lanes.id = parts.lane \
-                     WHERE NOT settled AND NOT draft AND state <> 'open' AND $4 \
+                     WHERE NOT settled AND NOT draft AND state <> 'open' AND channel = ANY($4) \
                        AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
                        AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                                AND turns.state = 'queued' AND ready_at <= (SELECT now FROM moment)) \
@@ -206,10 +205,13 @@ macro_rules! with_waiting_lanes {
 
 async fn find_candidate(
     db: &Database,
-    channels: Vec<String>,
+    channels: &[ChannelName],
     only: Option<String>,
-    filter: WorkFilter,
+    filter: &WorkFilter,
 ) -> Result<Option<Candidate>> {
+    let names: Vec<String> = channels.iter().map(ToString::to_string).collect();
+    let delivering = channels.iter().filter(|channel| filter.has_deliveries_on(channel));
+    let delivering: Vec<String> = delivering.map(ToString::to_string).collect();
     db.find(
         with_waiting_lanes!(select_lane!(
             ", pg_current_xact_id()::TEXT AS transaction, conversation \
@@ -218,24 +220,25 @@ async fn find_candidate(
                AND ($2 IS NULL OR conversation = $2) \
              ORDER BY waiting.since LIMIT 1 FOR UPDATE OF lanes SKIP LOCKED"
         )),
-        params![channels, only, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
+        params![names, only, filter.has_turns(), delivering, precedence_ms(filter)],
     )
     .await
 }
 
-async fn has_work(db: &Database, lane: &Lane, filter: WorkFilter) -> Result<bool> {
+async fn has_work(db: &Database, lane: &Lane, conversation: &ConversationId, filter: &WorkFilter) -> Result<bool> {
+    let (turns, deliveries) = (filter.has_turns(), filter.has_deliveries_on(conversation.channel()));
     db.value(
         "SELECT $3 AND EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' AND ready_at <= $2) \
              OR $4 AND EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open') \
                  AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = $1 AND state = 'queued' \
                      AND ready_at <= $2) <= $2 - $5, TRUE)",
-        params![lane.id, lane.now.0, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
+        params![lane.id, lane.now.0, turns, deliveries, precedence_ms(filter)],
     )
     .await
 }
 
 /// For how many milliseconds a turn that is ready comes before deliveries of its lane; none where a claim is for both.
-fn precedence_ms(filter: WorkFilter) -> i64 {
+fn precedence_ms(filter: &WorkFilter) -> i64 {
     if filter.has_turns() { 0 } else { i64::try_from(TURN_PRECEDENCE.as_millis()).unwrap_or(i64::MAX) }
 }
 

@@ -98,18 +98,20 @@ pub(crate) fn claim(db: &Database, conversation: &ConversationId, lane: &Lane, n
 pub(crate) fn find_candidates(
     db: &Database,
     channels: &[ChannelName],
-    filter: WorkFilter,
+    filter: &WorkFilter,
 ) -> Result<Vec<ConversationId>> {
     let holders: Vec<(Uuid,)> =
         db.all("SELECT DISTINCT holder FROM lanes WHERE holder IS NOT NULL AND holder <> ?1", [db.process.holder.0])?;
     let gone = holders.into_iter().filter(|(holder,)| db.process.owners.is_gone(HolderId(*holder)));
+    let delivering: Vec<_> = channels.iter().filter(|channel| filter.has_deliveries_on(channel)).collect();
     let found: Vec<(String,)> = db.all(
         "SELECT lanes.conversation FROM ( \
              SELECT lane, MIN(ready_at) AS since FROM turns \
              WHERE state = 'queued' AND ready_at <= ?1 AND ?6 GROUP BY lane \
              UNION ALL \
              SELECT lane, MIN(created_at) AS since FROM parts \
-             WHERE settled = 0 AND draft = 0 AND state <> 'open' AND ?7 AND COALESCE( \
+             WHERE settled = 0 AND draft = 0 AND state <> 'open' \
+                 AND (SELECT channel FROM lanes WHERE id = parts.lane) IN (SELECT value FROM json_each(?7)) AND COALESCE( \
                  (SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane AND turns.state = 'queued' \
                       AND ready_at <= ?1) <= ?1 - ?8, TRUE) \
              GROUP BY lane \
@@ -125,7 +127,7 @@ pub(crate) fn find_candidates(
             MAX_CANDIDATES,
             db.settings().only.as_ref().map(ConversationId::to_string),
             filter.has_turns(),
-            filter.has_deliveries(),
+            Json(&delivering),
             precedence_ms(filter),
         ],
     )?;
@@ -136,12 +138,12 @@ pub(crate) fn find_candidates(
 pub(crate) fn claim_first(
     db: &Database,
     candidates: &[ConversationId],
-    filter: WorkFilter,
+    filter: &WorkFilter,
 ) -> Result<Option<ClaimedLane>> {
     for conversation in candidates {
         let now = db.now();
         let Some(lane) = find(db, conversation)?.filter(|lane| is_free(db, lane, now)) else { continue };
-        if has_work(db, lane.id, filter, now)? {
+        if has_work(db, lane.id, conversation, filter, now)? {
             let unsettled = has_unsettled(db, lane.id)?;
             let lease = claim(db, conversation, &lane, now)?;
             let turn = if filter.has_turns() { turns::claimed_turn(db, &lane, now)? } else { None };
@@ -151,18 +153,25 @@ pub(crate) fn claim_first(
     Ok(None)
 }
 
-fn has_work(db: &Database, lane: LaneId, filter: WorkFilter, now: Timestamp) -> Result<bool> {
+fn has_work(
+    db: &Database,
+    lane: LaneId,
+    conversation: &ConversationId,
+    filter: &WorkFilter,
+    now: Timestamp,
+) -> Result<bool> {
+    let (turns, deliveries) = (filter.has_turns(), filter.has_deliveries_on(conversation.channel()));
     db.value(
         "SELECT ?3 AND EXISTS (SELECT 1 FROM turns WHERE lane = ?1 AND state = 'queued' AND ready_at <= ?2) \
              OR ?4 AND EXISTS (SELECT 1 FROM parts WHERE lane = ?1 AND settled = 0 AND draft = 0 AND state <> 'open') \
                  AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = ?1 AND state = 'queued' \
                      AND ready_at <= ?2) <= ?2 - ?5, TRUE)",
-        params![lane, now.0, filter.has_turns(), filter.has_deliveries(), precedence_ms(filter)],
+        params![lane, now.0, turns, deliveries, precedence_ms(filter)],
     )
 }
 
 /// For how many milliseconds a turn that is ready comes before deliveries of its lane; none where a claim is for both.
-fn precedence_ms(filter: WorkFilter) -> i64 {
+fn precedence_ms(filter: &WorkFilter) -> i64 {
     if filter.has_turns() { 0 } else { i64::try_from(TURN_PRECEDENCE.as_millis()).unwrap_or(i64::MAX) }
 }
 

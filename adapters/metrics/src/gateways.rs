@@ -7,16 +7,16 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{DELIVERY_GATEWAY, GatewayLease, Gateways, LedgerError};
+use satchel_ports::ledger::{GatewayDuty, GatewayId, GatewayLease, Gateways, LedgerError};
 
-use super::{ChannelLabels, Metrics};
+use super::{GatewayLabels, Metrics};
 
 /// A port of gateways that counts.
 pub struct MeasuredGateways {
     inner: Arc<dyn Gateways>,
     metrics: Arc<Metrics>,
     /// Those for which this process waits.
-    waited_for: Mutex<HashSet<ChannelName>>,
+    waited_for: Mutex<HashSet<GatewayId>>,
 }
 
 impl MeasuredGateways {
@@ -26,45 +26,42 @@ impl MeasuredGateways {
         Self { inner, metrics, waited_for: Mutex::default() }
     }
 
-    fn labels(&self, channel: &ChannelName) -> ChannelLabels {
-        match channel.as_str() {
-            DELIVERY_GATEWAY => ChannelLabels { channel: DELIVERY_GATEWAY.to_owned() },
-            name => ChannelLabels { channel: self.metrics.channel_label(name) },
-        }
+    fn labels(&self, GatewayId { channel, duty }: &GatewayId) -> GatewayLabels {
+        GatewayLabels { channel: self.metrics.channel_label(channel.as_str()), duty: duty.as_str() }
     }
 
-    fn set_held(&self, channel: &ChannelName, is_held: bool) {
-        self.metrics.gateways_held.get_or_create(&self.labels(channel)).set(is_held.into());
+    fn set_held(&self, gateway: &GatewayId, is_held: bool) {
+        self.metrics.gateways_held.get_or_create(&self.labels(gateway)).set(is_held.into());
     }
 }
 
 #[async_trait]
 #[warn(clippy::missing_trait_methods)]
 impl Gateways for MeasuredGateways {
-    async fn claim_gateway(&self, channel: &ChannelName) -> Result<Option<GatewayLease>, LedgerError> {
-        let claimed = self.inner.claim_gateway(channel).await?;
-        self.set_held(channel, claimed.is_some());
+    async fn claim_gateway(&self, gateway: &GatewayId) -> Result<Option<GatewayLease>, LedgerError> {
+        let claimed = self.inner.claim_gateway(gateway).await?;
+        self.set_held(gateway, claimed.is_some());
         let mut waited_for = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
         if claimed.is_none() {
-            waited_for.insert(channel.clone());
-        } else if waited_for.remove(channel) {
-            self.metrics.gateway_takeovers.get_or_create(&self.labels(channel)).inc();
+            waited_for.insert(gateway.clone());
+        } else if waited_for.remove(gateway) {
+            self.metrics.gateway_takeovers.get_or_create(&self.labels(gateway)).inc();
         }
         Ok(claimed)
     }
 
-    async fn is_gateway_held(&self, channel: &ChannelName) -> Result<bool, LedgerError> {
-        self.inner.is_gateway_held(channel).await
+    async fn list_held_gateways(&self, duty: GatewayDuty) -> Result<Vec<ChannelName>, LedgerError> {
+        self.inner.list_held_gateways(duty).await
     }
 
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {
         let is_held = self.inner.renew_gateway(lease).await?;
-        self.set_held(&lease.channel, is_held);
+        self.set_held(&lease.gateway, is_held);
         Ok(is_held)
     }
 
     async fn release_gateway(&self, lease: &GatewayLease) -> Result<(), LedgerError> {
-        self.set_held(&lease.channel, false);
+        self.set_held(&lease.gateway, false);
         self.inner.release_gateway(lease).await
     }
 }

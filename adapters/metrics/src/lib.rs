@@ -79,6 +79,12 @@ struct ChannelLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GatewayLabels {
+    channel: String,
+    duty: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TurnLabels {
     channel: String,
     ending: &'static str,
@@ -152,8 +158,8 @@ pub struct Metrics {
     lost_leases: Family<RoleLabels, Counter>,
     /// What counts the lost leases, and the role of the process.
     lease_losses: OnceLock<(&'static str, Arc<AtomicU64>)>,
-    gateway_takeovers: Family<ChannelLabels, Counter>,
-    gateways_held: Family<ChannelLabels, Gauge>,
+    gateway_takeovers: Family<GatewayLabels, Counter>,
+    gateways_held: Family<GatewayLabels, Gauge>,
     model_calls: Family<ModelCallLabels, Counter>,
     model_first_delta_seconds: DurationFamily<ModelLabels>,
     model_answer_seconds: DurationFamily<ModelLabels>,
@@ -237,7 +243,7 @@ impl Metrics {
         registry.register("lost_leases", help, self.lost_leases.clone());
         let help = "Gateways that this process took over after waiting for them";
         registry.register("gateway_takeovers", help, self.gateway_takeovers.clone());
-        let help = "1 while this process is the channel's gateway";
+        let help = "1 while this process holds the channel's gateway for the duty";
         registry.register("gateway_held", help, self.gateways_held.clone());
         registry.register("model_calls", "Requests to a model, by how the answer ended", self.model_calls.clone());
         let help = "Time until the first delta of a model's answer";

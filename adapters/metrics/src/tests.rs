@@ -12,7 +12,7 @@ use satchel_domain::{
     part::{FileForm, FileItem},
 };
 use satchel_local::{LocalBus, ModelScript, ScriptedModel};
-use satchel_ports::ledger::{DELIVERY_GATEWAY, GatewayLease, Gateways, HolderId, MockGateways, Usage};
+use satchel_ports::ledger::{GatewayDuty, GatewayId, GatewayLease, Gateways, HolderId, MockGateways, Usage};
 use satchel_ports::{
     BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
     MockInbound, MockLedger, MockWorkspace, ModelRequest, PostRequest, StoredBlob, Workspace, WorkspaceError,
@@ -500,17 +500,17 @@ async fn takeovers_and_lost_leases_are_counted() {
     let metrics = Metrics::new(&["telegram", "web"], Vec::new());
     let mut gateways = MockGateways::new();
     let mut answers = [false, false, true, true].into_iter();
-    gateways.expect_claim_gateway().returning(move |channel| {
-        let lease = GatewayLease { channel: channel.clone(), holder: HolderId(Uuid::nil()), token: 1 };
+    gateways.expect_claim_gateway().returning(move |gateway| {
+        let lease = GatewayLease { gateway: gateway.clone(), holder: HolderId(Uuid::nil()), token: 1 };
         Ok(answers.next().unwrap_or(true).then_some(lease))
     });
     gateways.expect_renew_gateway().returning(|_| Ok(false));
     let gateways = MeasuredGateways::new(Arc::new(gateways), Arc::clone(&metrics));
-    let telegram = ChannelName::new("telegram").unwrap();
+    let telegram = GatewayId { channel: ChannelName::new("telegram").unwrap(), duty: GatewayDuty::Receive };
     for _ in 0..3 {
         gateways.claim_gateway(&telegram).await.unwrap();
     }
-    let at_once = ChannelName::new(DELIVERY_GATEWAY).unwrap();
+    let at_once = GatewayId { duty: GatewayDuty::Deliver, ..telegram };
     let lease = gateways.claim_gateway(&at_once).await.unwrap().unwrap();
     let losses = Arc::new(AtomicU64::new(0));
     metrics.watch_lost_leases("agent", Arc::clone(&losses));
@@ -524,13 +524,14 @@ async fn takeovers_and_lost_leases_are_counted() {
     assert!(!gateways.renew_gateway(&lease).await.unwrap());
     let text = metrics.render(&ledger, NOW).await;
     for line in [
-        r#"satchel_gateway_takeovers_total{channel="telegram"} 1"#,
-        r#"satchel_gateway_held{channel="telegram"} 1"#,
-        r#"satchel_gateway_held{channel="delivery"} 0"#,
+        r#"satchel_gateway_takeovers_total{channel="telegram",duty="receive"} 1"#,
+        r#"satchel_gateway_held{channel="telegram",duty="receive"} 1"#,
+        r#"satchel_gateway_held{channel="telegram",duty="deliver"} 0"#,
         r#"satchel_lost_leases_total{role="agent"} 3"#,
         "satchel_oldest_turn_age_seconds 7.0",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
     }
-    assert!(!text.contains(r#"satchel_gateway_takeovers_total{channel="delivery"}"#), "it was free: {text}");
+    let free = r#"satchel_gateway_takeovers_total{channel="telegram",duty="deliver"}"#;
+    assert!(!text.contains(free), "it was free: {text}");
 }

@@ -224,7 +224,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         schedules: options.schedules,
         turn_slots: Arc::default(),
         role: options.role,
-        hands_over: Arc::default(),
+        handover: Arc::default(),
         lost_leases: Arc::default(),
     }))
 }

@@ -154,7 +154,7 @@ pub struct LaneHandle {
     pub delivery: DeliveryHandle,
     /// Cancelled to drain the lane: work in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
-    /// Whether other processes deliver what turns of this one reply.
+    /// Whether other processes deliver what turns of this one reply on its channel.
     pub hands_over: Arc<AtomicBool>,
     /// Set once a turn has released the lane, so that another process delivers its reply.
     pub handed_over: Arc<AtomicBool>,

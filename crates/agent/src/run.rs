@@ -413,6 +413,8 @@ async fn complete_immediate_replies(
     lane: &LaneHandle,
     immediate_replies: Vec<ImmediateReply>,
 ) -> Result<(), LedgerError> {
+    // The turn that runs still needs the lane.
+    let lane = &LaneHandle { hands_over: Arc::default(), ..lane.clone() };
     for ImmediateReply { turn, reply_to, text } in immediate_replies {
         let result = TurnResult {
             turn,

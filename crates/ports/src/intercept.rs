@@ -15,12 +15,13 @@ use crate::{
     ledger::{
         Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
         ConversationQuery, ConversationSearch, ConversationSummary, Conversations, CreateReminderOutcome,
-        ForgetConversationOutcome, ForgetOutcome, ForgetRequest, GatewayLease, Gateways, Inbox, JournalEntry, Lease,
-        Leases, LedgerError, ListingChange, NewQuestion, NewReminder, Outbox, OutboxQuery, Pairing, PairingDecision,
-        PairingOutcome, PairingRequest, PairingRules, Pairings, Person, PersonKey, QueuedMessage, QueuedTurn,
-        ReceiveOutcome, RecordedMessages, ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope,
-        Reminders, RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription,
-        TurnQuery, TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
+        ForgetConversationOutcome, ForgetOutcome, ForgetRequest, GatewayDuty, GatewayId, GatewayLease, Gateways, Inbox,
+        JournalEntry, Lease, Leases, LedgerError, ListingChange, NewQuestion, NewReminder, Outbox, OutboxQuery,
+        Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person, PersonKey,
+        QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, Reminder, ReminderPerson,
+        ReminderQuery, ReminderScope, Reminders, RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement,
+        Storage, Transcription, TurnQuery, TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery,
+        WorkFilter,
     },
 };
 
@@ -74,8 +75,8 @@ intercept! {
         fn rename_conversation(from: &ConversationId, to: &ConversationId) -> RenameOutcome;
     }
     Gateways {
-        fn claim_gateway(channel: &ChannelName) -> Option<GatewayLease>;
-        fn is_gateway_held(channel: &ChannelName) -> bool;
+        fn claim_gateway(gateway: &GatewayId) -> Option<GatewayLease>;
+        fn list_held_gateways(duty: GatewayDuty) -> Vec<ChannelName>;
         fn renew_gateway(lease: &GatewayLease) -> bool;
         fn release_gateway(lease: &GatewayLease) -> ();
     }

@@ -40,7 +40,7 @@ pub use self::{
         ForgetConversationOutcome, ListingChange, MAX_SEARCH_TERMS, ParseSearchError, RetryOutcome, SearchHit,
         SearchResults, SearchTerms, TurnRetry,
     },
-    gateways::{DELIVERY_GATEWAY, GATEWAY_TAKEOVER, GatewayLease, Gateways},
+    gateways::{GATEWAY_TAKEOVER, GatewayDuty, GatewayId, GatewayLease, Gateways},
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
     outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},

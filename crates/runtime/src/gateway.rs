@@ -1,9 +1,8 @@
-//! Keeps one process at a time connected to a platform; the others wait to take over.
+//! Keeps a gateway of a channel with one process at a time; the others wait to take over.
 
 use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
-use satchel_domain::ChannelName;
-use satchel_ports::ledger::{DELIVERY_GATEWAY, GATEWAY_TAKEOVER, GatewayLease, Gateways};
+use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayDuty, GatewayId, GatewayLease, Gateways};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -26,10 +25,10 @@ const RENEWAL_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// connection.
 const TRUST: Duration = GATEWAY_TAKEOVER.saturating_sub(Duration::from_secs(1));
 
-/// The gateway of a channel, which this process holds or waits for.
+/// A gateway that this process holds or waits for.
 pub struct Gateway {
     pub gateways: Arc<dyn Gateways>,
-    pub channel: ChannelName,
+    pub id: GatewayId,
 }
 
 impl Gateway {
@@ -61,11 +60,11 @@ impl Gateway {
 
     /// Waits until the gateway is this process's. Returns the lease, and until when it can be trusted.
     async fn wait_for_lease(&self) -> (GatewayLease, Instant) {
-        let (channel, duty) = (&self.channel, self.duty());
+        let (channel, duty) = (&self.id.channel, self.duty());
         let (mut has_waited, mut has_failed) = (false, false);
         loop {
             let sent_at = Instant::now();
-            match timeout(CLAIM_TIMEOUT, self.gateways.claim_gateway(channel)).await {
+            match timeout(CLAIM_TIMEOUT, self.gateways.claim_gateway(&self.id)).await {
                 Ok(Ok(Some(lease))) => {
                     if has_waited || has_failed {
                         tracing::info!(%channel, "this process {duty} now");
@@ -89,7 +88,7 @@ impl Gateway {
 
     /// Renews the lease until another process has it, or may have it.
     async fn renew_until_lost(&self, lease: &GatewayLease, mut trusted_until: Instant) {
-        let channel = &self.channel;
+        let channel = &self.id.channel;
         let mut interval = RENEWAL_INTERVAL;
         loop {
             sleep(interval).await;
@@ -122,14 +121,14 @@ impl Gateway {
 
     /// What the process that holds the gateway does, for the log.
     fn duty(&self) -> &'static str {
-        match self.channel.as_str() {
-            DELIVERY_GATEWAY => "tells agents that there are delivery workers",
-            _ => "receives the channel's messages",
+        match self.id.duty {
+            GatewayDuty::Receive => "receives the channel's messages",
+            GatewayDuty::Deliver => "tells agents that the channel has delivery workers",
         }
     }
 
     async fn release(&self, lease: &GatewayLease) {
-        let channel = &self.channel;
+        let channel = &self.id.channel;
         match timeout(RENEWAL_TIMEOUT, self.gateways.release_gateway(lease)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

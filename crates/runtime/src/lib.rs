@@ -9,4 +9,4 @@ mod runner;
 pub mod schedules;
 
 pub use build::{Runner, Satchel, build};
-pub use runner::{LaneRole, TurnSlots, WorkerContext};
+pub use runner::{HandoverTable, LaneRole, TurnSlots, WorkerContext};

@@ -1,6 +1,8 @@
 //! The loop of the lanes: it awaits what happens and performs what the `LaneTable` decides.
 
 mod deliveries;
+mod fetch_notice;
+mod handover;
 mod lane_table;
 mod turn_slots;
 mod worker;
@@ -9,7 +11,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -23,7 +25,7 @@ use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{access::AccessPolicy, commands::ScheduleDirectory, prepare::InboundLimits};
 use satchel_ports::{
     Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace,
-    ledger::{ClaimedLane, DELIVERY_GATEWAY, Quotas, WorkFilter},
+    ledger::{ClaimedLane, Quotas, WorkFilter},
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -33,7 +35,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
-pub use self::turn_slots::TurnSlots;
+pub use self::{handover::HandoverTable, turn_slots::TurnSlots};
 
 /// How long a renewal of leases may take.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(4);
@@ -47,7 +49,7 @@ pub enum LaneRole {
     /// Turns and deliveries.
     #[default]
     All,
-    /// Turns. Their replies are left to delivery workers; while there are none, it delivers, too.
+    /// Turns. Their replies are left to delivery workers; on channels that have none, it delivers, too.
     Turns,
     /// Deliveries.
     Deliveries,
@@ -82,8 +84,8 @@ pub struct WorkerContext {
     pub turn_slots: Arc<TurnSlots>,
     /// Which work of lanes this process does.
     pub role: LaneRole,
-    /// Whether delivery workers take over the lane of a completed turn.
-    pub hands_over: Arc<AtomicBool>,
+    /// On which channels delivery workers take over the lane of a completed turn.
+    pub handover: Arc<HandoverTable>,
     /// How many leases this process has lost to others, or could not renew.
     pub lost_leases: Arc<AtomicU64>,
 }
@@ -303,8 +305,10 @@ async fn claim_next(context: &WorkerContext, channels: &[ChannelName]) -> Option
         let filter = match context.role {
             LaneRole::All => WorkFilter::Any,
             LaneRole::Deliveries => WorkFilter::Deliveries,
-            LaneRole::Turns if look_for_delivery_workers(context).await? => WorkFilter::Turns,
-            LaneRole::Turns => WorkFilter::Any,
+            LaneRole::Turns => {
+                let gateways = &*context.ledger.gateways;
+                WorkFilter::AnyButDeliveriesOn(context.handover.refresh(gateways, channels).await?)
+            }
         };
         context.ledger.leases.claim_lane(channels, filter).await
     };
@@ -315,19 +319,6 @@ async fn claim_next(context: &WorkerContext, channels: &[ChannelName]) -> Option
             None
         }
     }
-}
-
-/// Returns whether there are delivery workers, and remembers it for the turns that end before the next look.
-async fn look_for_delivery_workers(context: &WorkerContext) -> Result<bool, LedgerError> {
-    let name = ChannelName::new(DELIVERY_GATEWAY).expect("it is a name");
-    let are_there = context.ledger.gateways.is_gateway_held(&name).await?;
-    if context.hands_over.swap(are_there, Ordering::Relaxed) != are_there {
-        match are_there {
-            true => tracing::info!("delivery workers send what this process replies"),
-            false => tracing::info!("there is no delivery worker; this process sends what it replies"),
-        }
-    }
-    Ok(are_there)
 }
 
 /// Waits until the loop has run for so long; for ever without a time.

@@ -1,23 +1,23 @@
-//! The port `Gateways`: which process receives the messages of a channel.
+//! The port `Gateways`: which process holds the gateways of channels.
 
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{GatewayLease, Gateways, LedgerError};
+use satchel_ports::ledger::{GatewayDuty, GatewayId, GatewayLease, Gateways, LedgerError};
 
 use crate::{PostgresLedger, gateways};
 
 #[async_trait]
 impl Gateways for PostgresLedger {
-    async fn claim_gateway(&self, channel: &ChannelName) -> Result<Option<GatewayLease>, LedgerError> {
+    async fn claim_gateway(&self, gateway: &GatewayId) -> Result<Option<GatewayLease>, LedgerError> {
         const OPERATION: &str = "claiming a gateway";
-        if !self.read(OPERATION, |db| async move { gateways::is_free(&db, channel).await }).await? {
+        if !self.read(OPERATION, |db| async move { gateways::is_free(&db, gateway).await }).await? {
             return Ok(None);
         }
-        self.write(OPERATION, |db| async move { gateways::claim(&db, channel).await }).await
+        self.write(OPERATION, |db| async move { gateways::claim(&db, gateway).await }).await
     }
 
-    async fn is_gateway_held(&self, channel: &ChannelName) -> Result<bool, LedgerError> {
-        self.read("looking for a gateway", |db| async move { gateways::is_held(&db, channel).await }).await
+    async fn list_held_gateways(&self, duty: GatewayDuty) -> Result<Vec<ChannelName>, LedgerError> {
+        self.read("looking for gateways", |db| async move { gateways::list_held(&db, duty).await }).await
     }
 
     async fn renew_gateway(&self, lease: &GatewayLease) -> Result<bool, LedgerError> {

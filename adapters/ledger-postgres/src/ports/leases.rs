@@ -16,6 +16,7 @@ impl Leases for PostgresLedger {
         filter: WorkFilter,
     ) -> Result<Option<ClaimedLane>, LedgerError> {
         // It writes nothing, and so costs no commit, where there is nothing to claim.
+        let filter = &filter;
         self.write("claiming a lane", |db| async move { lanes::claim_first(&db, channels, filter).await }).await
     }
 

@@ -16,12 +16,12 @@ impl Leases for SqliteLedger {
         filter: WorkFilter,
     ) -> Result<Option<ClaimedLane>, LedgerError> {
         const OPERATION: &str = "claiming a lane";
-        let channels = channels.to_vec();
-        let candidates = self.read(OPERATION, move |db| lanes::find_candidates(db, &channels, filter)).await?;
+        let (channels, wanted) = (channels.to_vec(), filter.clone());
+        let candidates = self.read(OPERATION, move |db| lanes::find_candidates(db, &channels, &wanted)).await?;
         if candidates.is_empty() {
             return Ok(None);
         }
-        self.writer.run(OPERATION, move |db| lanes::claim_first(db, &candidates, filter)).await
+        self.writer.run(OPERATION, move |db| lanes::claim_first(db, &candidates, &filter)).await
     }
 
     async fn longest_wait(&self) -> Result<Option<Duration>, LedgerError> {

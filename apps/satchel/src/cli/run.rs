@@ -33,7 +33,7 @@ pub enum Role {
     All,
     /// Receives messages, and serves the page: agents answer.
     Gateway,
-    /// Answers what gateways receive, and does what is scheduled; delivers, too, while no delivery worker runs.
+    /// Answers what gateways receive, and does what is scheduled; delivers, too, on channels without a delivery worker.
     Agent,
     /// Delivers what agents answer.
     Delivery,

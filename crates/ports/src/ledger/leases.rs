@@ -58,13 +58,14 @@ pub struct Lease {
 }
 
 /// Which work a lane must have to be claimed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WorkFilter {
     /// A turn that is ready, or a part to be delivered.
     #[default]
     Any,
-    /// A turn that is ready.
-    Turns,
+    /// A turn that is ready, or a part to be delivered on a channel that isn't among these, whose deliveries are left to
+    /// others.
+    AnyButDeliveriesOn(Vec<ChannelName>),
     /// A part to be delivered, where no turn has become ready within [`TURN_PRECEDENCE`]: its lane is an agent's, who
     /// delivers beside it.
     Deliveries,
@@ -77,14 +78,17 @@ pub const TURN_PRECEDENCE: Duration = Duration::from_secs(60);
 impl WorkFilter {
     /// Whether a turn is such work.
     #[must_use]
-    pub fn has_turns(self) -> bool {
-        self != Self::Deliveries
+    pub fn has_turns(&self) -> bool {
+        *self != Self::Deliveries
     }
 
-    /// Whether a delivery is such work.
+    /// Whether a delivery on this channel is such work.
     #[must_use]
-    pub fn has_deliveries(self) -> bool {
-        self != Self::Turns
+    pub fn has_deliveries_on(&self, channel: &ChannelName) -> bool {
+        match self {
+            Self::Any | Self::Deliveries => true,
+            Self::AnyButDeliveriesOn(others) => !others.contains(channel),
+        }
     }
 }
 

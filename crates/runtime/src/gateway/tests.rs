@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use satchel_domain::ChannelName;
 use satchel_ports::ledger::{HolderId, LedgerError};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -44,13 +45,13 @@ impl TestGateways {
 
 #[async_trait]
 impl Gateways for TestGateways {
-    async fn claim_gateway(&self, channel: &ChannelName) -> Result<Option<GatewayLease>, LedgerError> {
-        let lease = GatewayLease { channel: channel.clone(), holder: HolderId(Uuid::nil()), token: 1 };
+    async fn claim_gateway(&self, gateway: &GatewayId) -> Result<Option<GatewayLease>, LedgerError> {
+        let lease = GatewayLease { gateway: gateway.clone(), holder: HolderId(Uuid::nil()), token: 1 };
         self.answer(Some(lease), None).await
     }
 
-    async fn is_gateway_held(&self, _channel: &ChannelName) -> Result<bool, LedgerError> {
-        self.answer(false, true).await
+    async fn list_held_gateways(&self, _duty: GatewayDuty) -> Result<Vec<ChannelName>, LedgerError> {
+        unreachable!("a gateway looks for no others")
     }
 
     async fn renew_gateway(&self, _lease: &GatewayLease) -> Result<bool, LedgerError> {
@@ -75,7 +76,8 @@ impl TestProcess {
     /// Starts it; a listener fails at once where it is to.
     fn start(state: LedgerState, failure: Option<&'static str>) -> Self {
         let gateways = Arc::new(TestGateways { state: Mutex::new(state), releases: AtomicU32::new(0) });
-        let gateway = Gateway { gateways: Arc::clone(&gateways) as _, channel: ChannelName::new("telegram").unwrap() };
+        let id = GatewayId { channel: ChannelName::new("telegram").unwrap(), duty: GatewayDuty::Receive };
+        let gateway = Gateway { gateways: Arc::clone(&gateways) as _, id };
         let (listeners, stop) = (Arc::new(AtomicU32::new(0)), CancellationToken::new());
         let (counter, stopped) = (Arc::clone(&listeners), stop.clone());
         let task = tokio::spawn(async move {

@@ -1,7 +1,6 @@
 //! The work on one lane: turns and deliveries side by side, until nothing is left to do.
 
 use std::{
-    pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -36,24 +35,17 @@ use satchel_ports::{
 use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, timeout},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{LaneRole, WorkerContext, deliveries::deliver_lane};
+use super::{LaneRole, WorkerContext, deliveries::deliver_lane, fetch_notice::FetchNotice};
 
 /// The longest wait before the work on a lane whose ledger failed is retried: after an outage it goes on within seconds.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// How often a lane that waits looks for a turn of which nobody woke it.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
-
-/// After how long a person is told that their files still come in: later than a file is refused whose attempts all fail at
-/// once.
-const FETCH_NOTICE_DELAY: Duration = Duration::from_secs(20);
-
-/// What they are told. The reply takes its place.
-const FETCH_NOTICE: &str = "Fetching and storing your files takes longer than usual. I'll answer once they are here; /stop goes on without them.";
 
 /// A lane as it is handed to its worker.
 pub(super) struct LaneAssignment {
@@ -97,7 +89,7 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
             woken: Arc::default(),
             delivery: requests,
             stop: stopped,
-            hands_over: Arc::clone(&context.hands_over),
+            hands_over: context.handover.flag(lease.conversation.channel()),
             handed_over: Arc::default(),
         };
         let work = async {
@@ -329,19 +321,28 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     }
     // Nothing waits for a person's word while files come in.
     let unanswered = watch::Sender::default();
+    let mut notice = FetchNotice::default();
     let prepared = async {
         let permit = match turn.messages.first() {
             Some(first) => context.turn_slots.acquire(&first.message).await,
             None => None,
         };
-        Ok::<_, LedgerError>((permit, prepare_with_notice(lane, fetching, turn.clone()).await?))
+        let prepared = notice.wait_for(prepare_turn(fetching, turn.clone()), lane, &turn).await;
+        (permit, prepared)
     };
-    let (permit, mut turn) = tokio::select! {
+    let prepared = tokio::select! {
         biased;
-        prepared = prepared => prepared?,
+        prepared = prepared => Some(prepared),
         () = lane.stop.cancelled() => return Ok(()),
         stop = wait_for_stop(services, lane, &turn, &unanswered) => {
             stop?;
+            None
+        }
+    };
+    notice.finish().await;
+    let (permit, mut turn) = match prepared {
+        Some((permit, prepared)) => (permit, prepared?),
+        None => {
             // Read again: some files may be stored by now.
             let Some(turn) = context.ledger.turns.next_turn(&lane.lease).await? else { return Ok(()) };
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
@@ -353,25 +354,6 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
         (turn.history, turn.draft) = (read.history, read.draft);
     }
     run_started(context, lane, turn, start).await
-}
-
-/// Fetches a turn's files. Where that takes long, as when the file store is away, the person is told in the draft of the
-/// reply.
-async fn prepare_with_notice(
-    lane: &LaneHandle,
-    fetching: PrepareContext<'_>,
-    turn: QueuedTurn,
-) -> Result<QueuedTurn, LedgerError> {
-    let (id, reply_to, earlier) = (turn.id, reply_to(&turn), turn.draft.clone());
-    let mut prepared = pin!(prepare_turn(fetching, turn));
-    if let Ok(prepared) = timeout(FETCH_NOTICE_DELAY, &mut prepared).await {
-        return prepared;
-    }
-    let draft = lane.delivery.open_draft(id, reply_to, earlier);
-    draft.update(|text| FETCH_NOTICE.clone_into(text));
-    let prepared = prepared.await;
-    draft.finish().await;
-    prepared
 }
 
 /// Runs a turn whose files are all stored or refused, as it was started.

@@ -324,6 +324,7 @@ pub async fn stale_release_frees_no_lane(fixture: &impl LedgerFixture) {
 /// Catches: an agent that takes lanes in which it has nothing to do, and a delivery worker that takes those of agents.
 pub async fn claim_finds_only_work_of_its_filter(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
+    let turns = || WorkFilter::AnyButDeliveriesOn(channels(&["console"]));
     let claim = async |filter| {
         let claimed = ledger.leases.claim_lane(&channels(&["console"]), filter).await.unwrap()?;
         ledger.leases.release(&claimed.lease, ReleaseMode::Always).await.unwrap();
@@ -331,17 +332,19 @@ pub async fn claim_finds_only_work_of_its_filter(fixture: &impl LedgerFixture) {
     };
     let first = ledger.inbox.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().turn;
     assert_eq!(claim(WorkFilter::Deliveries).await, None, "a turn alone");
-    assert_eq!(claim(WorkFilter::Turns).await, Some((Some(first), false)));
+    assert_eq!(claim(turns()).await, Some((Some(first), false)));
 
-    let lease = ledger.leases.claim_lane(&channels(&["console"]), WorkFilter::Turns).await.unwrap().unwrap().lease;
+    let lease = ledger.leases.claim_lane(&channels(&["console"]), turns()).await.unwrap().unwrap().lease;
     ledger.turns.complete_turn(&lease, &completed_turn(first, text_parts(&["reply"]))).await.unwrap();
     ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
-    assert_eq!(claim(WorkFilter::Turns).await, None, "a part alone");
+    assert_eq!(claim(turns()).await, None, "a part alone");
     assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)));
     assert_eq!(claim(WorkFilter::Any).await, Some((None, true)));
+    let elsewhere = WorkFilter::AnyButDeliveriesOn(channels(&["web"]));
+    assert_eq!(claim(elsewhere).await, Some((None, true)), "this channel has no delivery worker");
 
     let second = ledger.inbox.receive(&message("2", "more"), ClaimMode::Never).await.unwrap().turn;
-    assert_eq!(claim(WorkFilter::Turns).await, Some((Some(second), true)), "both");
+    assert_eq!(claim(turns()).await, Some((Some(second), true)), "both");
     assert_eq!(claim(WorkFilter::Deliveries).await, None, "an agent takes the lane");
     fixture.clock().advance(TURN_PRECEDENCE);
     assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)), "no agent has come");

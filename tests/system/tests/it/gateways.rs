@@ -15,6 +15,9 @@ const SECOND_LOG: &str = "second-log";
 /// What a process logs while it waits for the gateway.
 const WAITING: &str = "another process receives the channel's messages";
 
+/// What a delivery worker logs beside another one of a channel.
+const WORKER_WAITING: &str = "another process tells agents that the channel has delivery workers";
+
 async fn ask(harness: &DayHarness<TelegramChat>, question: &str, reply: &str) {
     harness.model.reply(text_reply(reply));
     harness.chat.send(question);
@@ -76,4 +79,19 @@ async fn agents_answer_what_a_gateway_receives() {
     assert_eq!(harness.model.requests().len(), 2, "a gateway answers nothing");
     let _successor = harness.spawn("agent-log", &["--role", "agent"]);
     harness.wait_for_text("Still here.").await;
+}
+
+/// Catches: a reply that nobody sends, because workers run that don't have its platform.
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_delivers_on_platform_without_delivery_worker() {
+    let harness = DayHarness::new(TelegramChat::open().await).await;
+    harness.write_local_file("worker.yaml", b"model: offline\nweb: { listen: '127.0.0.1:0' }\n");
+    let worker = ["--role", "delivery", "--config", "worker.yaml"];
+    let _workers = ["worker-log", SECOND_LOG].map(|log| harness.spawn(log, &worker));
+    let is_seen = || ["worker-log", SECOND_LOG].iter().any(|log| harness.read_log(log).contains(WORKER_WAITING));
+    harness.wait_until("both workers run", |_| is_seen()).await;
+    let _gateway = harness.spawn("gateway-log", &["--role", "gateway"]);
+    let _agent = harness.spawn("agent-log", &["--role", "agent"]);
+    ask(&harness, "hello", "Good morning.").await;
+    assert_eq!(harness.chat.texts(), ["Good morning."], "once");
 }

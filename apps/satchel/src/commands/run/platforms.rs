@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use satchel_ports::{Channel, Inbound, ledger::Gateways};
+use satchel_ports::{
+    Channel, Inbound,
+    ledger::{GatewayDuty, GatewayId, Gateways},
+};
 use satchel_runtime::gateway::Gateway;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +46,8 @@ pub(super) fn receive(
     stop: &CancellationToken,
 ) {
     for HostedPlatform { channel, listen } in platforms {
-        let gateway = Gateway { gateways: Arc::clone(gateways), channel: channel.name() };
+        let id = GatewayId { channel: channel.name(), duty: GatewayDuty::Receive };
+        let gateway = Gateway { gateways: Arc::clone(gateways), id };
         let (inbound, stop) = (Arc::clone(inbound), stop.clone());
         tasks.spawn(async move { gateway.run(|connection| listen(Arc::clone(&inbound), connection), stop).await });
     }

@@ -167,7 +167,7 @@ impl Services<'_> {
             None => work::flush_at_stop(nats, tasks, self.stop),
         }
         if self.role == Role::Delivery {
-            work::announce_deliveries(Arc::clone(gateways), tasks, self.stop);
+            work::announce_deliveries(channels, gateways, tasks, self.stop);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use satchel_domain::ChannelName;
 use satchel_intake::InternalInbound;
 use satchel_nats::NatsBus;
-use satchel_ports::ledger::{DELIVERY_GATEWAY, Gateways};
+use satchel_ports::ledger::{GatewayDuty, GatewayId, Gateways};
 use satchel_runtime::{
     Runner,
     gateway::Gateway,
@@ -83,16 +83,23 @@ pub(super) fn flush_at_stop(nats: Option<Arc<NatsBus>>, tasks: &mut Tasks, stop:
     });
 }
 
-/// Lets agents know until `stop` that a delivery worker runs.
-pub(super) fn announce_deliveries(gateways: Arc<dyn Gateways>, tasks: &mut Tasks, stop: &CancellationToken) {
-    let channel = ChannelName::new(DELIVERY_GATEWAY).expect("it is a name");
-    let gateway = Gateway { gateways, channel };
-    let stop = stop.clone();
-    tasks.spawn(async move {
-        let wait = |held: CancellationToken| async move {
-            held.cancelled().await;
-            Ok(())
-        };
-        gateway.run(wait, stop).await
-    });
+/// Lets agents know until `stop` that these channels have a delivery worker.
+pub(super) fn announce_deliveries(
+    channels: &[ChannelName],
+    gateways: &Arc<dyn Gateways>,
+    tasks: &mut Tasks,
+    stop: &CancellationToken,
+) {
+    for channel in channels {
+        let id = GatewayId { channel: channel.clone(), duty: GatewayDuty::Deliver };
+        let gateway = Gateway { gateways: Arc::clone(gateways), id };
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            let wait = |held: CancellationToken| async move {
+                held.cancelled().await;
+                Ok(())
+            };
+            gateway.run(wait, stop).await
+        });
+    }
 }

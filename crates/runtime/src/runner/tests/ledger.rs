@@ -38,12 +38,20 @@ pub(super) struct FailureHook {
     behind_receive: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-/// The clock of the lanes. The ledger has one that doesn't leap, so that a lease goes on after it seems to have expired.
+/// A clock that leaps when it is told to. That of the lanes is another one than the ledger's, so that a lease goes on after it
+/// seems to have expired.
 #[derive(Debug, Default)]
-struct LeapingClock {
+pub(super) struct LeapingClock {
     machine: SystemClock,
     /// How far it has leapt ahead, in milliseconds.
     leapt: AtomicI64,
+}
+
+impl LeapingClock {
+    /// Lets the clock leap ahead of the machine's.
+    pub(super) fn leap(&self, by: Duration) {
+        self.leapt.store(i64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
+    }
 }
 
 impl Clock for LeapingClock {
@@ -80,7 +88,7 @@ impl FailureHook {
     /// Lets the clock leap ahead.
     pub(super) fn leap(&self, by: Duration) {
         let mut calls = self.calls.lock().unwrap();
-        self.clock.leapt.store(i64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
+        self.clock.leap(by);
         calls.clear();
     }
 

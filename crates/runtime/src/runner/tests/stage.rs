@@ -15,7 +15,7 @@ use satchel_intake::{
     steering::plan_steering,
 };
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
-use satchel_local::{LocalBus, SystemClock, UuidV7};
+use satchel_local::{LocalBus, UuidV7};
 use satchel_ports::{
     Archive, Channel, EventBus, Inbound, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
     Tool, ToolContext, ToolError, ToolSpec, Workspace,
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     chat::Chat,
-    ledger::{FailingLedger, FailureHook},
+    ledger::{FailingLedger, FailureHook, LeapingClock},
 };
 use crate::runner::{LaneRole, LaneRunner, RunnerIntervals, TurnSlots, WorkerContext};
 
@@ -117,6 +117,8 @@ impl Tool for Hang {
 pub(super) struct Stage {
     pub(super) directory: TempDir,
     pub(super) settings: Settings,
+    /// The clock of the ledger, in every process.
+    pub(super) clock: Arc<LeapingClock>,
     pub(super) chat: Arc<Chat>,
     pub(super) model: Arc<Echo>,
     pub(super) hanging: watch::Sender<u32>,
@@ -135,6 +137,7 @@ impl Stage {
         Self {
             directory: tempfile::tempdir().unwrap(),
             settings: Settings::default(),
+            clock: Arc::default(),
             chat: Arc::new(Chat::new(stream)),
             model: Arc::new(Echo { asked: watch::Sender::new(0), paused: watch::Sender::new(false) }),
             hanging: watch::Sender::new(0),
@@ -146,7 +149,7 @@ impl Stage {
     }
 
     pub(super) async fn open(&self) -> Arc<SqliteLedger> {
-        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        let (clock, ids) = (Arc::clone(&self.clock), Arc::new(UuidV7));
         Arc::new(SqliteLedger::open(self.directory.path(), self.settings.clone(), clock, ids).await.unwrap())
     }
 
@@ -163,7 +166,8 @@ impl Stage {
         self.start_in(role, |_| {}).await
     }
 
-    async fn start_in(&self, role: LaneRole, adjust: impl FnOnce(&mut RunnerIntervals)) -> Process {
+    /// The same with other intervals.
+    pub(super) async fn start_in(&self, role: LaneRole, adjust: impl FnOnce(&mut RunnerIntervals)) -> Process {
         let ledger = Arc::new(FailingLedger { inner: self.open().await, hook: FailureHook::default() });
         let services = AgentServices {
             turns: Arc::clone(&ledger) as _,
@@ -206,7 +210,7 @@ impl Stage {
             reminders: true,
             schedules: None,
             role,
-            hands_over: Arc::default(),
+            handover: Arc::default(),
             lost_leases: Arc::default(),
             turn_slots: Arc::clone(&slots),
         };

@@ -60,7 +60,7 @@ const EXEMPT_VERBS: [(&str, &str); 44] = [
     ("ledger.audit", "only operators ask"),
     ("ledger.claim_gateway", "only `run` does it, before anything comes in"),
     ("ledger.longest_wait", "only the metrics ask"),
-    ("ledger.is_gateway_held", "only an agent beside delivery workers asks, and nothing is written"),
+    ("ledger.list_held_gateways", "only an agent beside delivery workers asks, and nothing is written"),
     ("ledger.renew_gateway", "only `run` does it, beside all turns"),
     ("ledger.release_gateway", "only `run` does it, after everything"),
     ("ledger.change_listing", "only the page does it"),
