@@ -125,12 +125,8 @@ impl ExclusiveLedger for ExclusivePostgres {
     }
 
     async fn publish(mut self: Box<Self>) -> Result<(), LedgerError> {
-        // What was said is indexed by the next process. A message that may have been sent is looked up behind those that came
-        // before its first attempt.
-        let derive = "UPDATE parts SET first_attempt_after = \
-                          (SELECT COALESCE(MAX(sequence), 0) FROM inbox WHERE received_at < first_attempt_at) \
-                      WHERE first_attempt_at IS NOT NULL; COMMIT";
-        let committed = execute(&mut self.connection, derive).await;
+        // What was said is indexed by the next process.
+        let committed = execute(&mut self.connection, "COMMIT").await;
         committed.map_err(|error| Error::from(error).at_port("storing the ledger"))
     }
 

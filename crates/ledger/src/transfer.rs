@@ -40,9 +40,8 @@ pub const TABLES: [&str; 23] = [
 /// The tables that are not moved: indexes, which are made anew, and what only means something to processes that run.
 pub const UNMOVED_TABLES: [&str; 4] = ["search_index", "name_index", "gateways", "schema_version"];
 
-/// The columns that are not moved for the same reasons, or that one of the databases finds out from others.
-const UNMOVED_COLUMNS: [(&str, &str); 4] =
-    [("lanes", "holder"), ("lanes", "expires_at"), ("turns", "indexed"), ("parts", "first_attempt_after")];
+/// The columns that are not moved for the same reasons.
+const UNMOVED_COLUMNS: [(&str, &str); 3] = [("lanes", "holder"), ("lanes", "expires_at"), ("turns", "indexed")];
 
 /// The blobs that files, prepared voices and messages that wait or are held back name, each with its size where that is
 /// known, or 0.
