@@ -164,9 +164,15 @@ pub(crate) fn parse_url(settings: &Settings) -> Result<(PgConnectOptions, Schema
 async fn prepare(options: &PgConnectOptions, schema: &Schema) -> Result<(), MigrateError> {
     let mut connection = PgConnection::connect_with(options).await?;
     set_up(&mut connection, schema).await?;
-    let migrated = schema.migrate(&mut connection).await;
+    let prepared = match schema.migrate(&mut connection).await {
+        Ok(()) => schema.check(&mut connection).await.map_err(MigrateError::from),
+        Err(error) => Err(error),
+    };
     let _closed = connection.close().await;
-    migrated
+    match prepared? {
+        Some(mismatch) => Err(MigrateError::Mismatch(mismatch)),
+        None => Ok(()),
+    }
 }
 
 /// Whether the connection could not be encrypted. Over a network only a file of certificates can be missing.

@@ -35,7 +35,7 @@ const GONE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A ledger whose schema is locked.
 pub struct ExclusivePostgres {
-    /// In a transaction that keeps others from connecting to the schema.
+    /// In a transaction that keeps others from connecting to the schema, until the ledger is published.
     connection: PgConnection,
     types: BTreeMap<&'static str, Vec<ColumnType>>,
 }
@@ -79,6 +79,8 @@ async fn lock(options: &PgConnectOptions, schema: &Schema) -> Result<(PgConnecti
     execute(&mut connection, &format!("{NO_LIMITS}; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE"))
         .await?;
     execute(&mut connection, "SET CONSTRAINTS ALL DEFERRED").await?;
+    // Another process may have moved it meanwhile.
+    schema.is_current(&mut connection).await?;
     // The server notices a while after its end that a process is gone.
     let began = Instant::now();
     loop {
@@ -124,23 +126,29 @@ impl ExclusiveLedger for ExclusivePostgres {
         blobs.ok_or_else(|| Error::Row { what: "digest" }.at_port("listing the files"))
     }
 
-    async fn publish(mut self: Box<Self>) -> Result<(), LedgerError> {
-        // What was said is indexed by the next process. A message that may have been sent is looked up behind those that came
-        // before its first attempt.
-        let derive = "UPDATE parts SET first_attempt_after = \
-                          (SELECT COALESCE(MAX(sequence), 0) FROM inbox WHERE received_at < first_attempt_at) \
-                      WHERE first_attempt_at IS NOT NULL; COMMIT";
-        let committed = execute(&mut self.connection, derive).await;
-        committed.map_err(|error| Error::from(error).at_port("storing the ledger"))
+    async fn find_origin(&mut self) -> Result<Option<String>, LedgerError> {
+        let origin = sqlx::query_scalar("SELECT moved_from FROM schema_version").fetch_one(&mut self.connection).await;
+        origin.map_err(|error| Error::from(error).at_port("reading where the ledger is from"))
+    }
+
+    async fn publish(&mut self, origin: &str) -> Result<(), LedgerError> {
+        // What was said is indexed by the next process.
+        let mark = sqlx::query("UPDATE schema_version SET moved_from = $1").bind(origin);
+        let published = async {
+            self.mark(mark).await?;
+            Ok(execute(&mut self.connection, "BEGIN").await?)
+        };
+        published.await.map_err(|error: Error| error.at_port("storing the ledger"))
     }
 
     async fn retire(mut self: Box<Self>, location: &str) -> Result<(), LedgerError> {
         let mark = sqlx::query("UPDATE schema_version SET moved_to = $1").bind(location);
-        let retired = async {
-            mark.execute(&mut self.connection).await?;
-            execute(&mut self.connection, "COMMIT").await
-        };
-        retired.await.map_err(|error| Error::from(error).at_port("marking the ledger as moved"))
+        self.mark(mark).await.map_err(|error| error.at_port("marking the ledger as moved"))
+    }
+
+    async fn activate(mut self: Box<Self>) -> Result<(), LedgerError> {
+        let mark = sqlx::query("UPDATE schema_version SET moved_from = NULL");
+        self.mark(mark).await.map_err(|error| error.at_port("activating the ledger"))
     }
 }
 
@@ -172,6 +180,12 @@ impl ExclusivePostgres {
 
     fn types(&self, table: &Table) -> Result<&[ColumnType]> {
         self.types.get(table.name).map(Vec::as_slice).ok_or(Error::Row { what: "table" })
+    }
+
+    /// Changes a mark, and commits.
+    async fn mark(&mut self, statement: PgQuery<'_>) -> Result<()> {
+        statement.execute(&mut self.connection).await?;
+        Ok(execute(&mut self.connection, "COMMIT").await?)
     }
 
     async fn read_page(&mut self, table: &Table, behind: Option<&Row>) -> Result<Vec<Row>> {

@@ -6,7 +6,7 @@ use crate::{
     ConnectError, Settings,
     connect::{ConnectionTarget, parse_url},
     connections::set_up,
-    schema::{MigrateError, Schema, SchemaMismatch, SchemaState},
+    schema::{MigrateError, Schema, SchemaMismatch},
 };
 
 /// The name by which an inspection shows itself, which is no process that works with the schema.
@@ -59,11 +59,12 @@ async fn inspect(
 ) -> Result<DatabaseInspection, MigrateError> {
     let mut connection = PgConnection::connect_with(options).await?;
     set_up(&mut connection, schema).await?;
-    let state = schema.read_state(&mut connection).await?;
-    if let Some(SchemaState { moved_to: Some(location), .. }) = state {
-        return Err(MigrateError::Mismatch(SchemaMismatch::Moved { schema: schema.name.clone(), location }));
+    if let Some(mismatch @ (SchemaMismatch::Moved { .. } | SchemaMismatch::Unfinished { .. })) =
+        schema.check(&mut connection).await?
+    {
+        return Err(MigrateError::Mismatch(mismatch));
     }
-    let version = state.map(|state| state.version);
+    let version = schema.read_state(&mut connection).await?.map(|state| state.version);
     let processes = schema.count_processes(&mut connection).await?;
     let (is_foreign, can_create, is_superuser): (bool, bool, bool) = sqlx::query_as(
         "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1 AND $2), \

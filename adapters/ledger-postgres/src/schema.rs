@@ -12,7 +12,8 @@ const DEFAULT_NAME: &str = "satchel";
 const MAX_NAME_BYTES: usize = 46;
 
 /// The steps by which an empty schema becomes that of this version; the version is their number.
-pub(crate) const STEPS: &[&str] = &[include_str!("../migrations/0001_ledger.sql")];
+pub(crate) const STEPS: &[&str] =
+    &[include_str!("../migrations/0001_ledger.sql"), include_str!("../migrations/0002_copies.sql")];
 
 /// A schema of another version than this program's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,16 @@ pub enum SchemaMismatch {
         /// Where it is now, without a password.
         location: String,
     },
+    /// It is the copy of a move that is not finished.
+    #[error(
+        "schema `{schema}` holds a copy of the ledger in {origin} that `satchel migrate` has not finished; run the same \
+         command again. If the old configuration still starts, you may also go on with that"
+    )]
+    Unfinished {
+        schema: String,
+        /// Where the original is, without a password.
+        origin: String,
+    },
 }
 
 /// Why the schema can't be brought up to date.
@@ -64,6 +75,8 @@ pub(crate) struct SchemaState {
     pub(crate) version: i64,
     /// Where its ledger is now, if it was moved.
     pub(crate) moved_to: Option<String>,
+    /// Where the original is, of a copy that is not activated yet.
+    pub(crate) moved_from: Option<String>,
 }
 
 /// A schema of the database, as this program knows it.
@@ -111,7 +124,8 @@ impl Schema {
         migrated
     }
 
-    async fn is_current(&self, connection: &mut PgConnection) -> Result<bool, MigrateError> {
+    /// Whether the schema is one of this version. It may hold a copy that is not activated yet.
+    pub(crate) async fn is_current(&self, connection: &mut PgConnection) -> Result<bool, MigrateError> {
         match self.read_state(connection).await? {
             Some(SchemaState { moved_to: Some(location), .. }) => {
                 Err(MigrateError::Mismatch(SchemaMismatch::Moved { schema: self.name.clone(), location }))
@@ -198,16 +212,22 @@ impl Schema {
         if !exists {
             return Ok(None);
         }
-        let state = sqlx::query_as("SELECT version, moved_to FROM schema_version").fetch_optional(connection).await?;
-        Ok(state.map(|(version, moved_to)| SchemaState { version, moved_to }))
+        // The first version has no column for its origin.
+        let sql = "SELECT version, moved_to, to_jsonb(schema_version) ->> 'moved_from' FROM schema_version";
+        let state = sqlx::query_as(sql).fetch_optional(connection).await?;
+        Ok(state.map(|(version, moved_to, moved_from)| SchemaState { version, moved_to, moved_from }))
     }
 
     /// Returns how the schema differs from what this process has found or made of it.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<Option<SchemaMismatch>, sqlx::Error> {
         let (schema, known) = (self.name.clone(), self.newest_version());
-        let SchemaState { version: found, moved_to } = self.read_state(connection).await?.unwrap_or_default();
+        let state = self.read_state(connection).await?.unwrap_or_default();
+        let SchemaState { version: found, moved_to, moved_from } = state;
         if let Some(location) = moved_to {
             return Ok(Some(SchemaMismatch::Moved { schema, location }));
+        }
+        if let Some(origin) = moved_from {
+            return Ok(Some(SchemaMismatch::Unfinished { schema, origin }));
         }
         Ok(match found {
             found if found > known => Some(SchemaMismatch::Newer { schema, found, known }),

@@ -11,7 +11,7 @@ use satchel_domain::Sha256;
 
 use crate::{
     error::Result,
-    exclusive::{find_new_location, list_blobs},
+    exclusive::{list_blobs, require_active},
     inspect::connect_without_writing,
     open::{DATABASE, OpenError, at_database},
     schema::{newest_version, version},
@@ -46,9 +46,7 @@ pub fn copy_database(data_dir: &Path, target: &Path) -> Result<DatabaseCopy, Ope
     if found != known {
         return Err(OpenError::OtherVersion { path, found, known });
     }
-    if let Some(location) = find_new_location(&source).map_err(failed)? {
-        return Err(OpenError::Moved { path, location });
-    }
+    require_active(&source, data_dir)?;
     copy_pages(&source, target).map_err(|error| at_database(target, target.parent().unwrap_or(data_dir), error))?;
     let blobs = list_blobs(&source);
     let blobs = blobs.map_err(|error| OpenError::Other { path: path.clone(), source: Box::new(error) })?;

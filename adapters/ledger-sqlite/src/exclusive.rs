@@ -2,35 +2,43 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
 use rusqlite::{
-    Connection, ToSql, params_from_iter,
+    Connection, Row as DatabaseRow, ToSql, params_from_iter,
     types::{ToSqlOutput, ValueRef},
 };
 use satchel_domain::Sha256;
 use satchel_ledger::transfer::{ExclusiveLedger, NAMED_BLOBS, NamedBlob, PAGE_ROWS, Row, Table, Value, is_moved};
-use satchel_ports::{Clock, Ids, ledger::LedgerError};
+use satchel_ports::{
+    Ids,
+    ledger::{HolderId, LedgerError},
+};
 
 use crate::{
     SqliteLedger,
-    database::{Query, connect},
+    database::Query,
     error::{Error, Result},
-    open::{DATABASE, OpenError, at_database, at_directory},
-    owners::Owners,
+    open::{DATABASE, OpenDatabase, OpenError, at_database, at_directory, open_database},
     process::Settings,
 };
 
 /// What a moved ledger holds besides its rows: where they are now.
 const MOVED_TO: &str = "moved_to";
 
+/// What the copy of a ledger holds besides its rows until it is activated: where the original is.
+const MOVED_FROM: &str = "moved_from";
+
 /// A ledger whose database is locked.
 pub struct ExclusiveSqlite {
     /// In a transaction that keeps others from writing.
     connection: Arc<Mutex<Connection>>,
+    /// Tells others what they wait for.
+    _move_lock: File,
 }
 
 impl SqliteLedger {
@@ -39,39 +47,59 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// When the ledger can't be opened, or another process has it open.
-    pub async fn open_exclusive(
-        data_dir: &Path,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-    ) -> Result<ExclusiveSqlite, OpenError> {
-        // Creates the database, or brings it up to date.
-        drop(Self::open(data_dir, Settings::default(), clock, ids).await?);
+    pub async fn open_exclusive(data_dir: &Path, ids: Arc<dyn Ids>) -> Result<ExclusiveSqlite, OpenError> {
         let directory = data_dir.to_owned();
-        let locked = tokio::task::spawn_blocking(move || lock(&directory)).await;
+        let locked = tokio::task::spawn_blocking(move || lock(&directory, HolderId(ids.next()))).await;
         locked.map_err(|panic| OpenError::Other { path: data_dir.join(DATABASE), source: Box::new(panic) })?
     }
 }
 
-fn lock(data_dir: &Path) -> Result<ExclusiveSqlite, OpenError> {
+fn lock(data_dir: &Path, holder: HolderId) -> Result<ExclusiveSqlite, OpenError> {
     let path = data_dir.join(DATABASE);
     let failed = |error| at_database(&path, data_dir, error);
-    let connection = connect(&path, Settings::default().busy_timeout).map_err(failed)?;
+    let in_directory = |error| at_directory(data_dir.to_owned(), error);
+    let OpenDatabase { connection, owners, lock } = open_database(data_dir, holder, Settings::default().busy_timeout)?;
+    drop(lock);
     connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").map_err(failed)?;
+    if let Some(location) = find_location(&connection, MOVED_TO).map_err(failed)? {
+        return Err(OpenError::Moved { path, location });
+    }
     // Behind the lock: whoever opens the database now waits for it before the first read of a row.
-    let living = Owners::open(data_dir).and_then(|owners| owners.living());
-    match living.map_err(|error| at_directory(data_dir.to_owned(), error))? {
-        0 => Ok(ExclusiveSqlite { connection: Arc::new(Mutex::new(connection)) }),
-        processes => Err(OpenError::InUse { path, processes }),
+    match owners.living().map_err(in_directory)? {
+        0 => {}
+        processes => return Err(OpenError::InUse { path, processes }),
+    }
+    let move_lock = owners.lock_move().map_err(in_directory)?;
+    Ok(ExclusiveSqlite { connection: Arc::new(Mutex::new(connection)), _move_lock: move_lock })
+}
+
+/// Refuses a ledger that was moved, and a copy that is not activated yet.
+pub(crate) fn require_active(connection: &Connection, data_dir: &Path) -> Result<(), OpenError> {
+    let path = data_dir.join(DATABASE);
+    let find = |mark| find_location(connection, mark).map_err(|error| at_database(&path, data_dir, error));
+    if let Some(location) = find(MOVED_TO)? {
+        return Err(OpenError::Moved { path, location });
+    }
+    match find(MOVED_FROM)? {
+        Some(origin) => Err(OpenError::Unfinished { path, origin }),
+        None => Ok(()),
     }
 }
 
-/// Where a ledger was moved to, if it was.
-pub(crate) fn find_new_location(connection: &Connection) -> rusqlite::Result<Option<String>> {
+/// Reads the location that a mark names, if the ledger has that mark.
+fn find_location(connection: &Connection, mark: &str) -> rusqlite::Result<Option<String>> {
     let exists = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)";
-    match connection.query_row(exists, [MOVED_TO], |row| row.get(0))? {
-        true => connection.query_row(&format!("SELECT location FROM {MOVED_TO}"), [], |row| row.get(0)).map(Some),
+    match connection.query_row(exists, [mark], |row| row.get(0))? {
+        true => connection.query_row(&format!("SELECT location FROM {mark}"), [], |row| row.get(0)).map(Some),
         false => Ok(None),
     }
+}
+
+/// Marks the ledger.
+fn set_location(connection: &Connection, mark: &str, location: &str) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!("CREATE TABLE {mark} (location TEXT NOT NULL) STRICT"))?;
+    connection.execute(&format!("INSERT INTO {mark} (location) VALUES (?1)"), [location])?;
+    Ok(())
 }
 
 impl ExclusiveSqlite {
@@ -95,14 +123,12 @@ impl ExclusiveLedger for ExclusiveSqlite {
 
     async fn read(&mut self, table: &Table, behind: Option<&Row>) -> Result<Vec<Row>, LedgerError> {
         let sql = select_page(table, behind.is_some());
-        let columns = table.columns.len();
+        let (columns, key_columns) = (table.columns.len(), table.key.clone());
         let key: Row = behind.map(|row| table.key_values(row).cloned().collect()).unwrap_or_default();
         let read = move |db: &Connection| {
             let mut statement = db.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(key.iter().map(Stored)), |row| {
-                (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<rusqlite::Result<Row>>()
-            })?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            let key = params_from_iter(key.iter().map(Stored));
+            statement.query_and_then(key, |row| read_row(row, columns, &key_columns))?.collect()
         };
         self.run("reading the rows of a table", read).await
     }
@@ -147,14 +173,20 @@ impl ExclusiveLedger for ExclusiveSqlite {
         self.run("listing the files", list_blobs).await
     }
 
-    async fn publish(self: Box<Self>) -> Result<(), LedgerError> {
-        let publish = |db: &Connection| {
+    async fn find_origin(&mut self) -> Result<Option<String>, LedgerError> {
+        self.run("reading where the ledger is from", |db| Ok(find_location(db, MOVED_FROM)?)).await
+    }
+
+    async fn publish(&mut self, origin: &str) -> Result<(), LedgerError> {
+        let origin = origin.to_owned();
+        let publish = move |db: &Connection| {
             // What was said is indexed by the next process.
             db.run(
                 "INSERT INTO name_index (rowid, name) SELECT lane, name FROM conversation_listings WHERE name IS NOT NULL",
                 [],
             )?;
-            Ok(db.execute_batch("COMMIT")?)
+            set_location(db, MOVED_FROM, &origin)?;
+            Ok(db.execute_batch("COMMIT; BEGIN IMMEDIATE")?)
         };
         self.run("storing the ledger", publish).await
     }
@@ -162,11 +194,15 @@ impl ExclusiveLedger for ExclusiveSqlite {
     async fn retire(self: Box<Self>, location: &str) -> Result<(), LedgerError> {
         let location = location.to_owned();
         let retire = move |db: &Connection| {
-            db.execute_batch(&format!("CREATE TABLE {MOVED_TO} (location TEXT NOT NULL) STRICT"))?;
-            db.run(&format!("INSERT INTO {MOVED_TO} (location) VALUES (?1)"), [location])?;
+            set_location(db, MOVED_TO, &location)?;
             Ok(db.execute_batch("COMMIT")?)
         };
         self.run("marking the ledger as moved", retire).await
+    }
+
+    async fn activate(self: Box<Self>) -> Result<(), LedgerError> {
+        let activate = |db: &Connection| Ok(db.execute_batch(&format!("DROP TABLE IF EXISTS {MOVED_FROM}; COMMIT"))?);
+        self.run("activating the ledger", activate).await
     }
 }
 
@@ -200,6 +236,22 @@ pub(crate) fn list_blobs(db: &Connection) -> Result<Vec<NamedBlob>> {
         bytes: u64::try_from(bytes).unwrap_or(0),
     };
     Ok(rows.into_iter().map(blob).collect())
+}
+
+/// Reads a row. A key that another database can't store as it is would have another place there, so the pages of rows would
+/// lose some.
+fn read_row(row: &DatabaseRow<'_>, columns: usize, key: &[usize]) -> Result<Row> {
+    let read = |column: usize| -> Result<Value> {
+        let stored = row.get_ref(column)?;
+        let value = read_value(stored);
+        match (stored, &value) {
+            (ValueRef::Text(stored), Value::Text(text)) if key.contains(&column) && stored != text.as_bytes() => {
+                Err(Error::Row { what: "key: it has the character NUL, or is not UTF-8" })
+            }
+            _ => Ok(value),
+        }
+    };
+    (0..columns).map(read).collect()
 }
 
 fn read_value(value: ValueRef<'_>) -> Value {

@@ -9,9 +9,9 @@ use rusqlite::{Connection, OpenFlags};
 use satchel_ports::ledger::UndecodableCount;
 
 use crate::{
-    exclusive::find_new_location,
+    exclusive::require_active,
     open::{DATABASE, OpenError, at_database, at_directory},
-    owners::Owners,
+    owners::{self, Owners},
     process::Settings,
     schema::{list_copies, newest_version, version},
     undecodable,
@@ -60,11 +60,12 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(at_directory(path, error)),
     };
+    if owners::is_moving(data_dir) {
+        return Err(OpenError::Moving { path });
+    }
     let connection = connect_without_writing(&path).map_err(failed)?;
     let version = version(&connection).map_err(failed)?;
-    if let Some(location) = find_new_location(&connection).map_err(failed)? {
-        return Err(OpenError::Moved { path, location });
-    }
+    require_active(&connection, data_dir)?;
     let damage = find_damage(&connection).map_err(failed)?;
     // A database that is damaged, or older than the table, has nothing to say of it.
     let undecodable = undecodable::count(&connection).unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::{
     error::{is_busy, is_full},
     exclusive,
     gateways::GatewayLocks,
-    owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
+    owners::{self, OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
     restored,
@@ -76,6 +76,19 @@ pub enum OpenError {
         /// Where it is now, without a password.
         location: String,
     },
+    /// It is the copy of a move that is not finished.
+    #[error(
+        "`{path}` is a copy of the ledger in {origin} that `satchel migrate` has not finished; run the same command again. \
+         If the old configuration still starts, you may also go on with that"
+    )]
+    Unfinished {
+        path: PathBuf,
+        /// Where the original is, without a password.
+        origin: String,
+    },
+    /// It is being moved, or filled.
+    #[error("`{path}` is locked by `satchel migrate`, which is running; wait until it has ended")]
+    Moving { path: PathBuf },
     /// It is wanted by one process alone.
     #[error("`{path}` is in use; stop Satchel first (running processes: {processes})")]
     InUse { path: PathBuf, processes: usize },
@@ -144,21 +157,10 @@ fn open(
 ) -> Result<SqliteLedger, OpenError> {
     let path = data_dir.join(DATABASE);
     let holder = HolderId(ids.next());
-    let (owners, lock) = prepare(data_dir, holder).map_err(|error| at_directory(data_dir.to_owned(), error))?;
     let failed = |error| at_database(&path, data_dir, error);
-    let mut connection = connect_when_free(&path, settings.busy_timeout).map_err(failed)?;
-    schema::migrate(&mut connection, &path, &owners).map_err(|error| match error {
-        SchemaError::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
-        SchemaError::Database(error) => failed(error),
-        SchemaError::Copy(error) => at_directory(data_dir.to_owned(), error),
-        SchemaError::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
-    })?;
-    // SQLite opens a file that it may not write for reading, and would tell with the first message only.
-    connection.execute("DELETE FROM lanes WHERE FALSE", []).map_err(failed)?;
+    let OpenDatabase { connection, owners, lock } = open_database(data_dir, holder, settings.busy_timeout)?;
     // Behind the first write: that waits for a process which is moving the ledger.
-    if let Some(location) = exclusive::find_new_location(&connection).map_err(failed)? {
-        return Err(OpenError::Moved { path, location });
-    }
+    exclusive::require_active(&connection, data_dir)?;
     if let Some(bytes) = settings.max_bytes {
         let pages = i64::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i64::MAX);
         connection.pragma_update(None, "max_page_count", pages).map_err(failed)?;
@@ -174,6 +176,34 @@ fn open(
         process,
         _lock: lock,
     })
+}
+
+/// A database of this version's schema that can be written.
+pub(crate) struct OpenDatabase {
+    pub(crate) connection: Connection,
+    pub(crate) owners: Owners,
+    pub(crate) lock: OwnerLock,
+}
+
+/// Opens the database of a data directory: creates what is missing, and brings the schema up to date.
+pub(crate) fn open_database(
+    data_dir: &Path,
+    holder: HolderId,
+    busy_timeout: Duration,
+) -> Result<OpenDatabase, OpenError> {
+    let path = data_dir.join(DATABASE);
+    let (owners, lock) = prepare(data_dir, holder).map_err(|error| at_directory(data_dir.to_owned(), error))?;
+    let failed = |error| at_database(&path, data_dir, error);
+    let mut connection = connect_when_free(&path, busy_timeout).map_err(failed)?;
+    schema::migrate(&mut connection, &path, &owners).map_err(|error| match error {
+        SchemaError::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
+        SchemaError::Database(error) => failed(error),
+        SchemaError::Copy(error) => at_directory(data_dir.to_owned(), error),
+        SchemaError::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
+    })?;
+    // SQLite opens a file that it may not write for reading, and would tell with the first message only.
+    connection.execute("DELETE FROM lanes WHERE FALSE", []).map_err(failed)?;
+    Ok(OpenDatabase { connection, owners, lock })
 }
 
 /// Makes the directories and takes the owner's lock.
@@ -223,6 +253,7 @@ pub(crate) fn at_database(path: &Path, data_dir: &Path, error: rusqlite::Error) 
     let source = Box::new(error);
     match code {
         _ if full => OpenError::Full { path, source },
+        Some(ErrorCode::DatabaseBusy) if owners::is_moving(data_dir) => OpenError::Moving { path },
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path, source },
         Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path, source },
         Some(ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {

@@ -20,6 +20,18 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// The directory of the locks in a data directory.
+const DIRECTORY: &str = "owners";
+
+/// The name of the lock of a process that moves the ledger.
+const MOVE_LOCK: &str = "move";
+
+/// Whether a process moves the ledger of a data directory.
+pub(crate) fn is_moving(data_dir: &Path) -> bool {
+    let file = OpenOptions::new().write(true).open(data_dir.join(DIRECTORY).join(MOVE_LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// The directory of the locks.
 #[derive(Debug)]
 pub(crate) struct Owners {
@@ -36,7 +48,7 @@ pub(crate) struct OwnerLock {
 impl Owners {
     /// Opens the directory of the locks and creates it where it is missing.
     pub(crate) fn open(data_dir: &Path) -> io::Result<Self> {
-        let directory = data_dir.join("owners");
+        let directory = data_dir.join(DIRECTORY);
         make_private_directory(&directory)?;
         Ok(Self { directory })
     }
@@ -59,9 +71,19 @@ impl Owners {
 
     /// Holds the lock under which one process at a time changes the schema, until the file is dropped.
     pub(crate) fn lock_schema(&self) -> io::Result<File> {
+        self.lock_file("schema")
+    }
+
+    /// Holds the lock by which others know that this process moves the ledger, until the file is dropped. Only one process
+    /// at a time has the ledger for itself, so that whoever else holds it is looking, for a moment.
+    pub(crate) fn lock_move(&self) -> io::Result<File> {
+        self.lock_file(MOVE_LOCK)
+    }
+
+    fn lock_file(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(OWNER_ONLY);
-        let file = options.open(self.directory.join("schema"))?;
+        let file = options.open(self.directory.join(name))?;
         file.lock()?;
         Ok(file)
     }

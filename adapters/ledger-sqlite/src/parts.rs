@@ -18,9 +18,9 @@ pub(crate) fn insert(db: &Database, lane: LaneId, turn_sequence: i64, part: &Par
     db.run(
         "INSERT INTO parts (id, lane, turn, turn_sequence, position, kind, content, state, state_detail, settled, \
              attempts, first_attempt_at, labelled, target, reply_to, last_message, voice_sha256, created_at, streamed, \
-             searched, labelled_sends, call, unanswered, closing) \
+             searched, labelled_sends, call, unanswered, closing, first_attempt_after) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, \
-             ?23, ?24)",
+             ?23, ?24, CASE WHEN ?12 IS NOT NULL THEN (SELECT COALESCE(MAX(sequence), 0) FROM inbox) END)",
         params![
             part.id.0,
             lane,
@@ -58,7 +58,9 @@ pub(crate) fn update(db: &Database, part: &Part) -> Result<()> {
     db.run(
         "UPDATE parts SET kind = ?2, content = COALESCE(?3, content), state = ?4, state_detail = ?5, settled = ?6, \
              attempts = ?7, first_attempt_at = ?8, labelled = ?9, target = ?10, last_message = ?11, voice_sha256 = ?12, \
-             searched = ?13, labelled_sends = ?14, closing = ?15, created_at = ?16 \
+             searched = ?13, labelled_sends = ?14, closing = ?15, created_at = ?16, \
+             first_attempt_after = CASE WHEN ?8 IS NOT NULL \
+                 THEN COALESCE(first_attempt_after, (SELECT COALESCE(MAX(sequence), 0) FROM inbox)) END \
          WHERE id = ?1",
         params![
             part.id.0,

@@ -23,18 +23,19 @@ const MAX_MESSAGES: i64 = 2_000;
 /// parts are sent by default.
 const DOUBT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-/// Reads what is known of messages around a part. All processes on the database have this machine's clock.
+/// Reads what is known of messages around a part.
 pub(crate) fn list_recorded_messages(
     db: &Database,
     conversation: &ConversationId,
     part: PartId,
 ) -> Result<RecordedMessages> {
     let chat = ChatBounds::new(conversation);
-    let started_at = first_start(db, part)?;
-    let mut known = RecordedMessages { other_doubt: other_doubt(db, &chat, part, started_at)?, ..Default::default() };
-    for (conversation, message, received_at) in received(db, &chat)? {
+    let start = FirstStart::read(db, part)?;
+    let other_doubt = other_doubt(db, &chat, part, start.at)?;
+    let mut known = RecordedMessages { other_doubt, ..RecordedMessages::default() };
+    for (conversation, message, sequence) in received(db, &chat)? {
         let message = recorded_message(&conversation, message)?;
-        if received_at < started_at.0 {
+        if sequence <= start.newest_message {
             known.before.push(message);
         } else {
             known.other.push(message);
@@ -54,17 +55,28 @@ pub(crate) fn list_recorded_messages(
     Ok(known)
 }
 
-/// When a part was first started; at the latest when it was created, where it never was.
-fn first_start(db: &Database, part: PartId) -> Result<Timestamp> {
-    let found: Option<(i64,)> =
-        db.find("SELECT COALESCE(first_attempt_at, created_at) FROM parts WHERE id = ?1", [part.0])?;
-    Ok(Timestamp(found.map_or(0, |(started_at,)| started_at)))
+/// When a part was first started; when it was created, where it never was.
+struct FirstStart {
+    at: Timestamp,
+    /// The newest of the inbox at that moment. The clock may have been set back since a message was stored.
+    newest_message: i64,
+}
+
+impl FirstStart {
+    fn read(db: &Database, part: PartId) -> Result<Self> {
+        let found: Option<(i64, i64)> = db.find(
+            "SELECT COALESCE(first_attempt_at, created_at), COALESCE(first_attempt_after, 0) FROM parts WHERE id = ?1",
+            [part.0],
+        )?;
+        let (at, newest_message) = found.unwrap_or_default();
+        Ok(Self { at: Timestamp(at), newest_message })
+    }
 }
 
 /// What people wrote of late on the whole channel. The message of a pressed button is one of ours.
 fn received(db: &Database, chat: &ChatBounds) -> Result<Vec<(String, String, i64)>> {
     db.all(
-        "SELECT conversation, json_extract(message, '$.message') AS message, received_at \
+        "SELECT conversation, json_extract(message, '$.message') AS message, sequence \
          FROM inbox CROSS JOIN lanes ON lanes.id = inbox.lane \
          WHERE sequence > (SELECT COALESCE(MAX(sequence), 0) FROM inbox) - ?3 \
          AND conversation > ?1 AND conversation < ?2 AND json_extract(inbox.message, '$.message') IS NOT NULL \

@@ -36,6 +36,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../migrations/sqlite/0017_retries.sql")),
     M::up(include_str!("../migrations/sqlite/0018_reminders.sql")),
     M::up(include_str!("../migrations/sqlite/0019_restored_copies.sql")),
+    M::up(include_str!("../migrations/sqlite/0020_order_of_arrival.sql")),
 ];
 
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);

@@ -159,7 +159,8 @@ CREATE TABLE parts (
     call             INTEGER,                    -- the ordinal of the call that it asks about, where it is a question
     unanswered       TEXT,                       -- what takes a question's place when its call ends without an answer
     closing          TEXT,                       -- what takes its place; NULL while it waits for the answer
-    created_at       INTEGER NOT NULL
+    created_at       INTEGER NOT NULL,
+    first_attempt_after INTEGER                  -- the newest message of the inbox at the first attempt
 ) STRICT;
 CREATE INDEX parts_lane ON parts (lane, turn_sequence, position);
 CREATE INDEX parts_turn ON parts (turn, position);

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -13,8 +13,8 @@ use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
 use satchel_ledger::transfer::ExclusiveLedger;
-use satchel_ledger_postgres::{ConnectError, PostgresLedger, Settings as PostgresSettings};
-use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
+use satchel_ledger_postgres::{ConnectError, PostgresLedger, SchemaMismatch, Settings as PostgresSettings};
+use satchel_ledger_sqlite::{OpenError, QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
@@ -151,13 +151,14 @@ impl fmt::Display for StorageLocation {
     }
 }
 
-/// Where the ledger of a configuration is.
+/// Where the ledger of a configuration is. A directory is named so that others know it, wherever they are started.
 pub(crate) fn ledger_location(config: &Config) -> StorageLocation {
-    match &config.storage.database_url {
-        None => StorageLocation::Directory(config.storage.data_dir().to_owned()),
-        Some(DatabaseBackend::Sqlite { directory }) => StorageLocation::Directory(directory.clone()),
-        Some(DatabaseBackend::Postgres(url)) => StorageLocation::Server(url.clone()),
-    }
+    let directory = match &config.storage.database_url {
+        None => config.storage.data_dir(),
+        Some(DatabaseBackend::Sqlite { directory }) => directory,
+        Some(DatabaseBackend::Postgres(url)) => return StorageLocation::Server(url.clone()),
+    };
+    StorageLocation::Directory(path::absolute(directory).unwrap_or_else(|_| directory.to_owned()))
 }
 
 /// Where the bytes of the files of a configuration are.
@@ -176,12 +177,20 @@ pub(crate) fn blobs_location(config: &Config) -> StorageLocation {
 pub(crate) async fn open_exclusive(config: &Config) -> anyhow::Result<Box<dyn ExclusiveLedger>> {
     match ledger_location(config) {
         StorageLocation::Directory(directory) => {
-            let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-            Ok(Box::new(SqliteLedger::open_exclusive(&directory, clock, ids).await?))
+            Ok(Box::new(SqliteLedger::open_exclusive(&directory, Arc::new(UuidV7)).await?))
         }
         StorageLocation::Server(url) => {
             Ok(Box::new(PostgresLedger::open_exclusive(&PostgresSettings::new(url)).await?))
         }
+    }
+}
+
+/// Where a ledger is that can't be opened because it was moved.
+pub(crate) fn find_new_location(error: &anyhow::Error) -> Option<&str> {
+    match (error.downcast_ref::<OpenError>(), error.downcast_ref::<ConnectError>()) {
+        (Some(OpenError::Moved { location, .. }), _)
+        | (_, Some(ConnectError::Schema(SchemaMismatch::Moved { location, .. }))) => Some(location.as_str()),
+        _ => None,
     }
 }
 

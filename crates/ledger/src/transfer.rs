@@ -2,6 +2,10 @@
 //!
 //! All ledgers have the same tables, columns and keys. What differs is how a database stores a value, so adapters hand out
 //! rows in one form ([`Value`]), with the columns of a table in the order of their names and its rows in that of its key.
+//!
+//! A move has three commits, behind each of which it may be cut off. The copy is published with a mark: processes open the
+//! original still, and not the copy. Then the original is retired: they open neither. Then the copy is activated: they open
+//! the copy.
 
 use std::collections::BTreeMap;
 
@@ -40,9 +44,8 @@ pub const TABLES: [&str; 23] = [
 /// The tables that are not moved: indexes, which are made anew, and what only means something to processes that run.
 pub const UNMOVED_TABLES: [&str; 4] = ["search_index", "name_index", "gateways", "schema_version"];
 
-/// The columns that are not moved for the same reasons, or that one of the databases finds out from others.
-const UNMOVED_COLUMNS: [(&str, &str); 4] =
-    [("lanes", "holder"), ("lanes", "expires_at"), ("turns", "indexed"), ("parts", "first_attempt_after")];
+/// The columns that are not moved for the same reasons.
+const UNMOVED_COLUMNS: [(&str, &str); 3] = [("lanes", "holder"), ("lanes", "expires_at"), ("turns", "indexed")];
 
 /// The blobs that files, prepared voices and messages that wait or are held back name, each with its size where that is
 /// known, or 0.
@@ -145,11 +148,18 @@ pub trait ExclusiveLedger: Send {
     /// Lists the blobs that the ledger names.
     async fn list_blobs(&mut self) -> Result<Vec<NamedBlob>, LedgerError>;
 
-    /// Makes what is derived from the rows that were added, and commits.
-    async fn publish(self: Box<Self>) -> Result<(), LedgerError>;
+    /// Returns where the original is, of a copy that is not activated yet.
+    async fn find_origin(&mut self) -> Result<Option<String>, LedgerError>;
+
+    /// Makes what is derived from the rows that were added, marks the ledger as a copy of the one at `origin`, so that no
+    /// process opens it yet, commits, and begins the next transaction.
+    async fn publish(&mut self, origin: &str) -> Result<(), LedgerError>;
 
     /// Marks the ledger as one that was moved to `location`, so that no process opens it again, and commits.
     async fn retire(self: Box<Self>, location: &str) -> Result<(), LedgerError>;
+
+    /// Removes the mark of a copy, and commits.
+    async fn activate(self: Box<Self>) -> Result<(), LedgerError>;
 }
 
 /// Why a ledger could not be copied. Nothing was committed.

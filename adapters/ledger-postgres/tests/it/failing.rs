@@ -7,7 +7,7 @@ use satchel_ledger_postgres::{PostgresLedger, Settings};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Inbox, Leases, Turns,
-    ledger::{ClaimMode, Gateways, LedgerError},
+    ledger::{ClaimMode, GatewayDuty, GatewayId, Gateways, LedgerError},
 };
 use satchel_requirements::required;
 use satchel_servers::postgres::{PostgresServer, TestDatabase};
@@ -123,7 +123,8 @@ async fn leases_are_renewed_while_slow_verbs_have_all_connections() {
     let ledger = Arc::new(connect(&database.url(), |settings| Settings { max_connections: 2, ..settings }).await);
     let received = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
     let lease = received.claimed.unwrap().lease;
-    let gateway = ledger.claim_gateway(&ChannelName::new("telegram").unwrap()).await.unwrap().expect("it is free");
+    let telegram = GatewayId { channel: ChannelName::new("telegram").unwrap(), duty: GatewayDuty::Receive };
+    let gateway = ledger.claim_gateway(&telegram).await.unwrap().expect("it is free");
     let pool = PgPool::connect_lazy(&database.url()).unwrap();
     let mut blocking = pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE inbox").execute(&mut *blocking).await.unwrap();

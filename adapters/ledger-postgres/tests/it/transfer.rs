@@ -5,7 +5,9 @@ mod rows;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use satchel_ledger::transfer::{ExclusiveLedger, TABLES, TransferError, UNMOVED_TABLES, copy_rows, digest};
-use satchel_ledger_postgres::{ConnectError, ExclusivePostgres, PostgresLedger, SchemaMismatch, Settings};
+use satchel_ledger_postgres::{
+    ConnectError, DatabaseInspection, ExclusivePostgres, PostgresLedger, SchemaMismatch, Settings,
+};
 use satchel_ledger_sqlite::{ExclusiveSqlite, OpenError, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_requirements::required;
@@ -13,14 +15,14 @@ use satchel_servers::postgres::TestDatabase;
 use satchel_wait::wait_until_async;
 use sqlx::PgPool;
 
-use self::rows::{FIRST_MESSAGE, sample_rows};
+use self::rows::sample_rows;
 use crate::connect;
 
 /// The number of a row that is gone, behind all that are there.
 const LAST_AUDIT: i64 = 90;
 
 async fn lock_sqlite(directory: &Path) -> Result<ExclusiveSqlite, OpenError> {
-    SqliteLedger::open_exclusive(directory, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await
+    SqliteLedger::open_exclusive(directory, Arc::new(UuidV7)).await
 }
 
 async fn lock_postgres(database: &TestDatabase) -> Result<ExclusivePostgres, ConnectError> {
@@ -43,13 +45,15 @@ async fn fill(directory: &Path) {
     }
     // The last rows are gone.
     ledger.set_counters([("audit".to_owned(), LAST_AUDIT)].into()).await.unwrap();
-    Box::new(ledger).publish().await.unwrap();
+    ledger.publish("nowhere").await.unwrap();
+    Box::new(ledger).activate().await.unwrap();
 }
 
 /// Copies everything and commits.
 async fn move_rows(source: &mut dyn ExclusiveLedger, mut target: Box<dyn ExclusiveLedger>) {
     copy_rows(source, &mut *target, &|_| ()).await.unwrap();
-    target.publish().await.unwrap();
+    target.publish("elsewhere").await.unwrap();
+    target.activate().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,10 +82,30 @@ async fn ledger_is_equal_after_it_moved_there_and_back() {
     let next = PgPool::connect(&database.url()).await.unwrap();
     let sequence: i64 =
         sqlx::query_scalar("SELECT nextval(pg_get_serial_sequence('lanes', 'id'))").fetch_one(&next).await.unwrap();
-    // A part that may have been sent is looked up behind what was there before.
-    let after: i64 = sqlx::query_scalar("SELECT first_attempt_after FROM parts").fetch_one(&next).await.unwrap();
-    assert_eq!(after, FIRST_MESSAGE);
     assert_eq!(sequence, 3, "it goes on behind the last lane, which SQLite doesn't count");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copy_opens_once_it_is_activated() {
+    let Some(database) = required(TestDatabase::create().await) else { return };
+    let old = tempfile::tempdir().unwrap();
+    fill(old.path()).await;
+    let mut source = lock_sqlite(old.path()).await.unwrap();
+    let mut target = lock_postgres(&database).await.unwrap();
+    copy_rows(&mut source, &mut target, &|_| ()).await.unwrap();
+    target.publish("/old").await.unwrap();
+    drop(target);
+    let settings = Settings::new(database.url().into());
+    let refused = PostgresLedger::connect(settings.clone(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await;
+    for error in [refused.unwrap_err(), DatabaseInspection::read(&settings).await.unwrap_err()] {
+        let is_unfinished =
+            matches!(&error, ConnectError::Schema(SchemaMismatch::Unfinished { origin, .. }) if origin == "/old");
+        assert!(is_unfinished, "{error:?}");
+    }
+    let mut target = lock_postgres(&database).await.unwrap();
+    assert_eq!(target.find_origin().await.unwrap().as_deref(), Some("/old"));
+    Box::new(target).activate().await.unwrap();
+    drop(connect(&database).await);
 }
 
 /// Every table is moved, or is known not to be.

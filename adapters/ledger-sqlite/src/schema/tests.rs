@@ -344,6 +344,29 @@ async fn settings_of_conversations_are_converted() {
     assert_eq!(rows, expected, "who has set nothing has no row");
 }
 
+/// By the times that were stored, as they were compared before.
+#[tokio::test]
+async fn first_attempts_get_their_newest_message() {
+    let directory = older_directory(BEFORE_DRAFTS, STREAMED_ROWS);
+    let turn = "x'00000000000000000000000000000001'";
+    let message = |sequence: i64, received_at: i64| {
+        format!(
+            "INSERT INTO inbox (sequence, id, conversation, turn, message, received_at)
+                     VALUES ({sequence}, randomblob(16), 'telegram:5', {turn}, '{{}}', {received_at});"
+        )
+    };
+    // First attempts were made at 7 and 8.
+    let messages = [(3, 7), (4, 8), (6, 7), (9, 9)].map(|(sequence, received_at)| message(sequence, received_at));
+    connect(&directory.path().join("satchel.db")).execute_batch(&messages.concat()).unwrap();
+    drop(open(directory.path()).await);
+    let converted = connect(&directory.path().join("satchel.db"));
+    let sql = "SELECT first_attempt_at, first_attempt_after FROM parts ORDER BY id";
+    let mut read = converted.prepare(sql).unwrap();
+    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let rows: Vec<(Option<i64>, Option<i64>)> = rows.map(Result::unwrap).collect();
+    assert_eq!(rows, [(Some(7), Some(0)), (Some(8), Some(6)), (None, None)]);
+}
+
 /// What an earlier version stored is found, once it is indexed.
 #[tokio::test]
 async fn turns_of_an_earlier_version_are_indexed() {

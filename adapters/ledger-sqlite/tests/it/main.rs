@@ -6,6 +6,7 @@ mod forgetting;
 mod full;
 mod group_commit;
 mod history;
+mod moving;
 mod opening;
 mod serving;
 mod stored_files;

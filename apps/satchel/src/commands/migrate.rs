@@ -1,7 +1,7 @@
 //! `satchel migrate`: moves the ledger and the files to the storage of another configuration.
 //!
 //! Files come first, since the ledger names them; a file that is there already is compared and not copied again. The ledger
-//! follows in one transaction, so a run that is cut off has moved all of it or nothing, and the next one goes on.
+//! follows in one transaction, so a run that is cut off has copied all of it or nothing, and the next one goes on.
 
 mod files;
 mod ledger;
@@ -43,7 +43,20 @@ pub async fn run(
         ))
         .into());
     }
-    let mut from = stores::open_exclusive(source).await?;
+    let mut from = match ledger::open_source(source).await {
+        Ok(from) => from,
+        Err(refusal) => {
+            if !(moves_ledger && ledger::finish(&refusal, target, &ledgers).await?) {
+                return Err(refusal);
+            }
+            writeln!(
+                out,
+                "ledger: it was copied to {} by the command that was cut off, and starts there now",
+                ledgers[1]
+            )?;
+            return print_next(options, source, target, out);
+        }
+    };
     if moves_ledger {
         ledger::check_source(&mut *from, &ledgers[0]).await?;
     }
@@ -64,7 +77,7 @@ pub async fn run(
         print_files(&report?, &blobs, options.skip_lost, out)?;
     }
     if let Some(to) = to.take() {
-        let rows = ledger::copy(from, to, &ledgers[1]).await?;
+        let rows = ledger::copy(from, to, &ledgers).await?;
         writeln!(out, "ledger: {rows} rows, read back and equal; it is in {} now", ledgers[1])?;
         writeln!(out, "nothing starts on the one in {} any more; it stays as it is until you remove it", ledgers[0])?;
     } else {

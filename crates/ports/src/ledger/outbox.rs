@@ -16,7 +16,7 @@ use super::{Lease, LedgerError};
 ///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
 ///   drafts, and whether another send there is in doubt or was left in doubt within two days. Which messages of people
-///   were stored before the part was first started doesn't depend on the clocks of processes on several machines.
+///   were stored before the part was first started doesn't depend on clocks, which differ and may be set back.
 /// - A call is asked about once: `open_question` returns the question that an earlier process has opened, also one that is
 ///   closed, unless it certainly never arrived. An open question keeps no other part waiting.
 /// - A question is closed by `close_question`, `journal_decision`, the outcome of its call or of the call that made it,

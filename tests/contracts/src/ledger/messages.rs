@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use satchel_domain::{ConversationId, InboundMessage, MessageRef, Part, PartState, Timestamp, part::FailureReason};
-use satchel_ports::ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome, WorkFilter};
+use satchel_ports::{
+    Clock,
+    ledger::{ClaimMode, Lease, Ledger, RecordedMessages, RenameOutcome, WorkFilter},
+};
 
 use super::{
     LedgerFixture, completed_turn, conversation, message,
@@ -74,6 +77,34 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let before = message_ids(&recorded.before);
     assert!(before.contains(&message_id("telegram:-1001", "4")), "{before:?}");
     assert!(!before.contains(&message_id("telegram:-1001/8", "6")), "{before:?}");
+}
+
+/// Catches: a look-up that orders messages by a clock, which may be set back before a part is started, or by when the part
+/// was saved last.
+pub async fn messages_before_part_are_those_stored_before(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (chat, clock) = ("telegram:-1001", fixture.clock());
+    let set_back_after = async |id: &str, claim: ClaimMode| {
+        let now = clock.now();
+        clock.advance(Duration::from_secs(1));
+        let received = ledger.inbox.receive(&inbound_message(chat, id), claim).await.unwrap();
+        clock.set(now);
+        received
+    };
+    let received = set_back_after("1", ClaimMode::IfFree).await;
+    let lease = received.claimed.unwrap().lease;
+    let reply = completed_turn(received.turn, text_parts(&["one", "two"]));
+    let first = ledger.turns.complete_turn(&lease, &reply).await.unwrap().unwrap();
+    set_back_after("2", ClaimMode::Never).await;
+    let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
+    ledger.outbox.save_part(&lease, &Part { state: doubt, ..first.clone() }).await.unwrap();
+    let recorded = recorded_messages(&ledger, chat, &first).await;
+    assert_eq!(message_ids(&recorded.before), [message_id(chat, "1")]);
+    assert_eq!(message_ids(&recorded.other), [message_id(chat, "2")]);
+
+    let second = settle(&ledger, &lease, &sent_settlement(&first, "3")).await.next.unwrap();
+    let recorded = recorded_messages(&ledger, chat, &second).await;
+    assert_eq!(message_ids(&recorded.before), [message_id(chat, "1"), message_id(chat, "2")]);
 }
 
 /// Catches: a doubt about a second message to the chat that is overlooked, so that one is taken for the other.

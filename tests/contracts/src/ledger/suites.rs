@@ -170,6 +170,7 @@ macro_rules! outbox_contract {
             questions::parts_stand_behind_closed_questions
             questions::renamed_conversation_asks_again
             messages::own_messages_of_chat_are_listed
+            messages::messages_before_part_are_those_stored_before
             messages::other_doubt_in_chat_is_reported
             messages::question_is_in_doubt_until_open
         }

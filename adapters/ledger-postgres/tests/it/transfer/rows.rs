@@ -8,11 +8,6 @@ const TEXT: &str = "tab\t, line\n, return\r, back\\slash, \\N, \\., ü, 🙂, 'q
 /// JSON in the order in which it was written, with an escape that looks like NUL's.
 const JSON: &str = r#"{"text":"a\\u0000b","b":1,"a":2}"#;
 
-/// The message that came before the part was sent first; the other came after that.
-pub(super) const FIRST_MESSAGE: i64 = 4;
-
-const RECEIVED_AT: i64 = 1_700_000_000_000;
-
 pub(super) type SampleRow = Vec<(&'static str, Value)>;
 
 fn number(value: i64) -> Value {
@@ -87,13 +82,13 @@ fn received(table: &str) -> Vec<SampleRow> {
             ("lane", number(1)),
             ("turn", turn_id(1)),
             ("message", text(JSON)),
-            ("received_at", number(RECEIVED_AT + sequence)),
+            ("received_at", number(1_700_000_000_000 + sequence)),
             ("steered_into", turn_id(2)),
             ("consumed_by", consumed_by),
         ]
     };
     match table {
-        "inbox" => vec![message(FIRST_MESSAGE, turn_id(1)), message(5, Value::Null)],
+        "inbox" => vec![message(4, turn_id(1)), message(5, Value::Null)],
         // Behind each other byte by byte, and the other way round in most languages.
         "inbox_keys" => ["Zebra", "apple", "äpfel"]
             .map(|key| vec![("channel", text("web")), ("key", text(key)), ("message", number(4))])
@@ -157,8 +152,8 @@ fn part() -> SampleRow {
     let numbers = ["turn_sequence", "position", "attempts", "labelled_sends", "call", "created_at"];
     let texts =
         ["kind", "content", "target", "state", "state_detail", "reply_to", "last_message", "unanswered", "closing"];
-    // Between the two messages.
-    let started = [("first_attempt_at", number(RECEIVED_AT + FIRST_MESSAGE + 1))];
+    // The clock was set back behind the first message.
+    let started = [("first_attempt_at", number(1_600_000_000_000)), ("first_attempt_after", number(4))];
     let ids = [("id", bytes(0x71, 16)), ("lane", number(1)), ("turn", turn_id(1)), ("voice_sha256", bytes(0xff, 32))];
     let flags = flags.into_iter().enumerate().map(|(index, column)| (column, number(index as i64 % 2)));
     let numbers = numbers.into_iter().enumerate().map(|(index, column)| (column, number(index as i64)));

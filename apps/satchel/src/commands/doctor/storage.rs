@@ -49,7 +49,13 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
         }
         Ok(Err(error @ OpenError::Damaged { .. })) => findings.push(damage_finding(error.to_string())),
         Ok(Err(error)) => {
-            let advice = "make it readable and writable for the user that runs Satchel";
+            let advice = match error {
+                OpenError::Moving { .. } => "run `satchel doctor` again once it has",
+                OpenError::Moved { .. } | OpenError::Unfinished { .. } => {
+                    "nothing is damaged; see `satchel help migrate`"
+                }
+                _ => "make it readable and writable for the user that runs Satchel",
+            };
             findings.push(Finding::problem(CHECK, describe_open_error(&error), advice));
         }
         Ok(Ok(None)) => {

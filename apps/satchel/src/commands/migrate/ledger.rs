@@ -1,4 +1,5 @@
-//! Moves the ledger: all rows in one transaction of the new database, compared by hash before it is committed.
+//! Moves the ledger: all rows in one transaction of the new database, compared by hash before it is committed. At most one
+//! of the two starts at any time, so nothing is answered twice; see [`satchel_ledger::transfer`].
 
 use anyhow::Context;
 use satchel_ledger::transfer::{ExclusiveLedger, LedgerDigest, TransferError, copy_rows, digest, is_empty};
@@ -13,6 +14,19 @@ use crate::{
 pub(super) struct TargetLedger {
     ledger: Box<dyn ExclusiveLedger>,
     is_complete: bool,
+}
+
+/// Opens the ledger that is to be moved.
+///
+/// # Errors
+/// When it can't be used, or is itself the copy of a move that is not finished.
+pub(super) async fn open_source(source: &Config) -> anyhow::Result<Box<dyn ExclusiveLedger>> {
+    let mut ledger = stores::open_exclusive(source).await?;
+    if let Some(origin) = ledger.find_origin().await? {
+        let location = stores::ledger_location(source);
+        anyhow::bail!("the ledger in {location} is a copy of the one in {origin}: finish that move first");
+    }
+    Ok(ledger)
 }
 
 /// Checks that a ledger can be moved: it has rows, and nothing of a restored copy waits for its owner.
@@ -44,21 +58,50 @@ pub(super) async fn open_target(target: &Config, source: &mut dyn ExclusiveLedge
     let is_complete = !is_empty(&mut *ledger).await?;
     if is_complete && digest(source, &|_| ()).await? != digest(&mut *ledger, &|_| ()).await? {
         let location = stores::ledger_location(target);
-        anyhow::bail!(
-            "{location} holds another ledger already; choose an empty database, or another schema or directory"
-        );
+        let found = match ledger.find_origin().await? {
+            Some(origin) => {
+                format!("the copy of a move that was cut off, and the ledger in {origin} has gone on since")
+            }
+            None => "another ledger already".to_owned(),
+        };
+        anyhow::bail!("{location} holds {found}; choose an empty database, or another schema or directory");
     }
     Ok(TargetLedger { ledger, is_complete })
+}
+
+/// Finishes a move that was cut off behind the mark on the old ledger, which can't be opened since; whether it was that.
+///
+/// # Errors
+/// When the new ledger can't be used.
+pub(super) async fn finish(
+    refusal: &anyhow::Error,
+    target: &Config,
+    [old, new]: &[StorageLocation; 2],
+) -> anyhow::Result<bool> {
+    if stores::find_new_location(refusal).is_none_or(|location| location != new.to_string()) {
+        return Ok(false);
+    }
+    let mut ledger = stores::open_exclusive(target).await.with_context(|| format!("the ledger was moved to {new}"))?;
+    if ledger.find_origin().await? != Some(old.to_string()) {
+        return Ok(false);
+    }
+    activate(ledger).await?;
+    Ok(true)
+}
+
+async fn activate(ledger: Box<dyn ExclusiveLedger>) -> anyhow::Result<()> {
+    let activated = ledger.activate().await;
+    activated.context("both ledgers are marked, so that neither of them starts yet; run the same command again")
 }
 
 /// Copies the ledger, and marks the source as moved; returns how many rows it has.
 ///
 /// # Errors
-/// When one of them fails. Then nothing has changed, or the target is complete and the next run marks the source.
+/// When one of them fails. Then nothing has changed, or the next run goes on behind what was committed.
 pub(super) async fn copy(
     mut source: Box<dyn ExclusiveLedger>,
     target: TargetLedger,
-    location: &StorageLocation,
+    [old, new]: &[StorageLocation; 2],
 ) -> anyhow::Result<u64> {
     let TargetLedger { ledger: mut target, is_complete } = target;
     let progress = Progress::start("rows", 0, 0);
@@ -70,10 +113,12 @@ pub(super) async fn copy(
     progress.finish().await;
     let rows = copied.context("copying the ledger failed; nothing was moved")?.rows();
     if !is_complete {
-        target.publish().await.context("storing the new ledger failed; run the same command again")?;
+        let published = target.publish(&old.to_string()).await;
+        published.context("storing the new ledger failed; run the same command again")?;
     }
-    let retired = source.retire(&location.to_string()).await;
+    let retired = source.retire(&new.to_string()).await;
     retired.context("the new ledger is complete, but the old one could not be marked; run the same command again")?;
+    activate(target).await?;
     Ok(rows)
 }
 

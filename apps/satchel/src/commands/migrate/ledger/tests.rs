@@ -6,7 +6,10 @@ use satchel_domain::{InboundMessage, Sender};
 use satchel_ports::{Inbox, ledger::ClaimMode};
 
 use super::*;
-use crate::config::{self, ConfigSources};
+use crate::{
+    cli::MigrateOptions,
+    config::{self, ConfigSources},
+};
 
 fn config(directory: &Path) -> Config {
     let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory };
@@ -24,6 +27,30 @@ async fn receive(config: &Config, key: &str) {
     ledger.receive(&message, ClaimMode::Never).await.expect("it is stored");
 }
 
+/// Why a process does not start on a ledger.
+async fn refusal(config: &Config) -> String {
+    let refused = stores::open_ledger(config.storage.data_dir()).await.expect_err("it must not start");
+    format!("{refused:#}")
+}
+
+/// Runs the command.
+async fn migrate(old: &Config, new: &Config) -> anyhow::Result<String> {
+    let options = MigrateOptions { to: "new.yaml".into(), skip_lost: false };
+    let mut out = Vec::new();
+    super::super::run(&options, old, new, &mut out).await?;
+    Ok(String::from_utf8(out).expect("it is text"))
+}
+
+/// Makes the first commit of a move, the copy; returns the old ledger.
+async fn publish_copy(old: &Config, new: &Config) -> Box<dyn ExclusiveLedger> {
+    let mut source = stores::open_exclusive(old).await.expect("it is free");
+    let mut target = open_target(new, &mut *source).await.expect("it is empty");
+    assert!(!target.is_complete);
+    copy_rows(&mut *source, &mut *target.ledger, &|_| ()).await.expect("they work");
+    target.ledger.publish(&stores::ledger_location(old).to_string()).await.expect("it is committed");
+    source
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn move_that_was_cut_off_is_finished() {
     let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
@@ -36,22 +63,53 @@ async fn move_that_was_cut_off_is_finished() {
     copy_rows(&mut *source, &mut *target.ledger, &|_| ()).await.expect("they work");
     drop((source, target));
 
-    // Killed between the commit and the mark.
-    let mut source = stores::open_exclusive(&old).await.expect("it is free");
-    let mut target = open_target(&new, &mut *source).await.expect("it is empty still");
-    assert!(!target.is_complete);
-    copy_rows(&mut *source, &mut *target.ledger, &|_| ()).await.expect("they work");
-    target.ledger.publish().await.expect("it is committed");
-    drop(source);
+    // Killed between the commit and the mark: only the old one starts.
+    drop(publish_copy(&old, &new).await);
+    let refused = refusal(&new).await;
+    assert!(refused.contains(&format!("a copy of the ledger in {}", old_dir.path().display())), "{refused}");
+    drop(stores::open_ledger(old_dir.path()).await.expect("nothing has marked it"));
 
     let mut source = stores::open_exclusive(&old).await.expect("it is free");
     let target = open_target(&new, &mut *source).await.expect("it is the same ledger");
-    assert!(target.is_complete);
-    let rows = copy(source, target, &stores::ledger_location(&new)).await.expect("they work");
-    assert!(rows >= 3, "{rows}");
-    let refused = stores::open_ledger(old_dir.path()).await.expect_err("it was moved");
-    assert!(format!("{refused:#}").contains(&format!("was moved to {}", new_dir.path().display())), "{refused:#}");
+    assert!(target.is_complete, "nothing is copied again");
+    drop((source, target));
+    let moved = migrate(&old, &new).await.expect("it goes on");
+    assert!(moved.contains("rows, read back and equal"), "{moved}");
+    let refused = refusal(&old).await;
+    assert!(refused.contains(&format!("was moved to {}", new_dir.path().display())), "{refused}");
     receive(&new, "2").await;
+    let again = format!("{:#}", migrate(&old, &new).await.expect_err("it was moved"));
+    assert!(again.contains("was moved to"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn move_cut_off_behind_the_mark_is_finished() {
+    let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (old, new) = (config(old_dir.path()), config(new_dir.path()));
+    receive(&old, "1").await;
+    let source = publish_copy(&old, &new).await;
+    source.retire(&stores::ledger_location(&new).to_string()).await.expect("it is marked");
+    // Neither starts.
+    let refused = [refusal(&old).await, refusal(&new).await];
+    assert!(refused[0].contains("was moved to") && refused[1].contains("run the same command again"), "{refused:?}");
+    let moved = migrate(&old, &new).await.expect("it goes on");
+    assert!(moved.contains("starts there now") && moved.contains("start with: satchel run"), "{moved}");
+    receive(&new, "2").await;
+    assert!(refusal(&old).await.contains("was moved to"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_ledger_that_went_on_is_not_left() {
+    let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (old, new) = (config(old_dir.path()), config(new_dir.path()));
+    receive(&old, "1").await;
+    drop(publish_copy(&old, &new).await);
+    receive(&old, "2").await;
+    let refused = format!("{:#}", migrate(&old, &new).await.expect_err("they differ"));
+    assert!(refused.contains("has gone on since"), "{refused}");
+    let refused = format!("{:#}", migrate(&new, &old).await.expect_err("it is no original"));
+    assert!(refused.contains("finish that move first"), "{refused}");
+    receive(&old, "3").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
