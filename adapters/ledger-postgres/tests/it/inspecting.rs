@@ -28,7 +28,7 @@ async fn inspection_sees_the_schema_and_who_works_with_it() {
         schema: database.role().to_owned(),
         role: database.role().to_owned(),
         version: None,
-        known: 1,
+        known: 2,
         processes: 0,
         is_foreign: false,
         can_create: true,

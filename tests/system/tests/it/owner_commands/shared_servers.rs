@@ -38,7 +38,7 @@ async fn doctor_checks_database_and_bus() {
 
     let server = ServerProcess::start(&home, &[]);
     let beside = run_doctor();
-    assert_found(&beside, "database", "ok", &["schema version 1"]);
+    assert_found(&beside, "database", "ok", &["schema version 2"]);
     assert_found(&beside, "bus", "ok", &["its streams are there"]);
     assert_found(&beside, "processes", "ok", &["one other process"]);
 
