@@ -14,6 +14,7 @@ use satchel_requirements::required;
 use satchel_servers::postgres::TestDatabase;
 use satchel_wait::wait_until_async;
 use sqlx::PgPool;
+use tempfile::TempDir;
 
 use self::rows::sample_rows;
 use crate::connect;
@@ -47,6 +48,16 @@ async fn fill(directory: &Path) {
     ledger.set_counters([("audit".to_owned(), LAST_AUDIT)].into()).await.unwrap();
     ledger.publish("nowhere").await.unwrap();
     Box::new(ledger).activate().await.unwrap();
+}
+
+/// Copies a filled ledger from a directory, and commits nothing.
+async fn copy_filled_ledger(database: &TestDatabase) -> (TempDir, ExclusiveSqlite, ExclusivePostgres) {
+    let old = tempfile::tempdir().unwrap();
+    fill(old.path()).await;
+    let mut source = lock_sqlite(old.path()).await.unwrap();
+    let mut target = lock_postgres(database).await.unwrap();
+    copy_rows(&mut source, &mut target, &|_| ()).await.unwrap();
+    (old, source, target)
 }
 
 /// Copies everything and commits.
@@ -88,11 +99,7 @@ async fn ledger_is_equal_after_it_moved_there_and_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copy_opens_once_it_is_activated() {
     let Some(database) = required(TestDatabase::create().await) else { return };
-    let old = tempfile::tempdir().unwrap();
-    fill(old.path()).await;
-    let mut source = lock_sqlite(old.path()).await.unwrap();
-    let mut target = lock_postgres(&database).await.unwrap();
-    copy_rows(&mut source, &mut target, &|_| ()).await.unwrap();
+    let (_old, _source, mut target) = copy_filled_ledger(&database).await;
     target.publish("/old").await.unwrap();
     drop(target);
     let settings = Settings::new(database.url().into());
@@ -127,11 +134,7 @@ async fn no_table_is_left_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_moved_until_all_is_compared_and_committed() {
     let Some(database) = required(TestDatabase::create().await) else { return };
-    let old = tempfile::tempdir().unwrap();
-    fill(old.path()).await;
-    let mut source = lock_sqlite(old.path()).await.unwrap();
-    let mut target = lock_postgres(&database).await.unwrap();
-    copy_rows(&mut source, &mut target, &|_| ()).await.unwrap();
+    let (_old, mut source, target) = copy_filled_ledger(&database).await;
     drop(target);
     let mut target = lock_postgres(&database).await.unwrap();
     assert_eq!(digest(&mut target, &|_| ()).await.unwrap().rows(), 0, "it was dropped before its commit");
