@@ -184,8 +184,16 @@ async fn kill_while_sending(writers: &mut Writers<'_>, performed: bool) -> u64 {
     cut_off
 }
 
-/// Asserts that a person got everything in order, and nothing twice without a label. Returns how many labels there are.
-fn check_received(received: &Received, person: i64) -> u64 {
+/// Messages and files with a label.
+#[derive(Default)]
+struct Labels {
+    all: u64,
+    /// The files that came with a label only.
+    only_files: u64,
+}
+
+/// Asserts that a person got everything in order, and nothing twice without a label. Returns what has a label.
+fn check_received(received: &Received, person: i64) -> Labels {
     let unlabelled: Vec<&String> = received.texts.iter().filter(|text| !text.starts_with(LABEL)).collect();
     let mut seen: Vec<&str> = Vec::new();
     for text in received.texts.iter().map(|text| without_label(text)) {
@@ -203,7 +211,7 @@ fn check_received(received: &Received, person: i64) -> u64 {
     let unlabelled_files = received.files.iter().filter(|sent| !sent.is_labelled).count();
     assert!(!received.files.is_empty() && unlabelled_files <= 1, "{received:?}");
     let labels = received.texts.len() - unlabelled.len() + received.files.len() - unlabelled_files;
-    labels as u64
+    Labels { all: labels as u64, only_files: u64::from(unlabelled_files == 0) }
 }
 
 /// Asserts that whatever is written to these processes is answered once and in order while they are killed.
@@ -221,13 +229,18 @@ async fn assert_kills_lose_and_repeat_nothing(cluster: &Cluster, answers_per_kil
     let started = Instant::now();
     let kills = kill_processes(cluster, &mut Random(seed), answers_per_kill).await;
     let received = cluster.received();
-    let labels: u64 = cluster.people().map(|person| check_received(&received[&person], person)).sum();
-    let Kills { processes, sends } = kills;
+    let mut labels = Labels::default();
+    for person in cluster.people() {
+        let Labels { all, only_files } = check_received(&received[&person], person);
+        labels = Labels { all: labels.all + all, only_files: labels.only_files + only_files };
+    }
+    let (Labels { all: labels, only_files }, Kills { processes, sends }) = (labels, kills);
     let elapsed = started.elapsed();
     eprintln!("{turns} turns, {processes} kills amid {sends} messages, {labels} labels in {elapsed:.0?}");
     assert!(sends > 0 || seed != SEED, "no message was being sent when its process was killed");
     // A process that is killed leaves what it was sending in doubt, and each doubt may be labelled.
-    assert!(labels <= 3 * processes + sends, "{labels} labels after {processes} kills amid {sends} messages");
+    assert!(labels <= 3 * processes, "{labels} labels after {processes} kills amid {sends} messages");
+    assert!(only_files <= sends, "{only_files} files came with a label only, after {sends} messages were cut off");
     assert!(cluster.logs_with("Conflict").is_empty(), "Telegram saw two connections of the bot");
 }
 
