@@ -22,6 +22,8 @@ export function createComposer(actions) {
   const suggestions = createSuggestions(field);
   const recall = createRecall(actions.earlier);
   const drafts = new Map();
+  // Files that were added before a conversation is open: a slow server takes a moment.
+  const early = [];
   let conversation = null;
   let limits = { file_bytes: null, files_per_message: null };
   let keeping = 0;
@@ -116,6 +118,10 @@ export function createComposer(actions) {
     const { text, uploads } = draft();
     const going = uploads.filter((upload) => !isLost(upload));
     if (!text.trim() && going.length === 0) return;
+    if (conversation === null) {
+      tell(complaint, "Still connecting. Your message stays here; send it in a moment.");
+      return;
+    }
     if (uploads.some((upload) => upload.state === "failed")) {
       tell(complaint, "A file could not be uploaded. Try it again or remove it, then send.");
       return;
@@ -131,7 +137,12 @@ export function createComposer(actions) {
 
   // Takes files in: each is uploaded at once, and refused at once where that is known.
   function addFiles(files) {
-    if (files.length === 0 || conversation === null) return;
+    if (files.length === 0) return;
+    if (conversation === null) {
+      early.push(...files);
+      tell(complaint, `Still connecting. ${count(early.length, "file is", "files are")} added in a moment.`);
+      return;
+    }
     const { uploads } = draft();
     const room = (limits.files_per_message ?? Infinity) - uploads.filter((upload) => !isLost(upload)).length;
     const taken = files.slice(0, Math.max(room, 0));
@@ -176,6 +187,19 @@ export function createComposer(actions) {
     fit();
     showTray();
     showButtons();
+  }
+
+  // Takes over what was typed and added before any conversation was open.
+  function adoptEarly() {
+    const { text, uploads } = drafts.get(null) ?? { text: "", uploads: [] };
+    drafts.delete(null);
+    const mine = draft();
+    mine.text = [mine.text, text].filter(Boolean).join("\n");
+    mine.uploads.push(...uploads);
+    show();
+    addFiles(early.splice(0));
+    // It counts as typed here.
+    if (text) field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
   // Puts a text into the field, with the cursor behind it.
@@ -225,9 +249,11 @@ export function createComposer(actions) {
   return {
     open(id) {
       keep();
+      const isFirst = conversation === null;
       conversation = id;
       tell(complaint, "");
-      show();
+      if (isFirst) adoptEarly();
+      else show();
     },
     // Drops what was written to a conversation that is gone.
     forget(id) {

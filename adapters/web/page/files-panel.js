@@ -40,6 +40,8 @@ export function createFilesPanel(openPicture) {
 
   document.body.append(dialog);
   opener.append(icon("folder"));
+  // Until a conversation is open there are no files to list.
+  opener.disabled = true;
   opener.addEventListener("click", show);
   older.addEventListener("click", loadOlder);
   list.addEventListener("keydown", moveInRows);
@@ -130,6 +132,7 @@ export function createFilesPanel(openPicture) {
     // Another conversation is open.
     setConversation(id) {
       conversation = id;
+      opener.disabled = false;
       if (dialog.open) dialog.close();
     },
   };

@@ -19,8 +19,13 @@ export function createSuggestions(field) {
   let shown = null;
   let active = -1;
   let moved = false;
+  // Whether what stands in the field was typed, and the list was not closed since: it opens when commands come late.
+  let typed = false;
 
-  field.addEventListener("input", update);
+  field.addEventListener("input", () => {
+    typed = true;
+    update();
+  });
   field.addEventListener("blur", close);
   // Away from the word, what could stand in its place is no help.
   document.addEventListener("selectionchange", () => {
@@ -38,7 +43,7 @@ export function createSuggestions(field) {
   function update() {
     shown = current();
     if (!shown) {
-      close();
+      hide();
       return;
     }
     list.replaceChildren(...shown.options.map(optionView));
@@ -50,6 +55,11 @@ export function createSuggestions(field) {
   }
 
   function close() {
+    typed = false;
+    hide();
+  }
+
+  function hide() {
     shown = null;
     active = -1;
     list.hidden = true;
@@ -115,8 +125,10 @@ export function createSuggestions(field) {
     close,
     takeKey,
     setCommands(given) {
+      // They come with each connection; the same ones leave alone what a person has chosen in the list.
+      if (JSON.stringify(given) === JSON.stringify(commands)) return;
       commands = given;
-      if (document.activeElement === field && shown) update();
+      if (typed && document.activeElement === field) update();
     },
   };
 }

@@ -67,6 +67,27 @@ const OFFERED_SCRIPT: &str = "const field = document.querySelector('#message');
     return offered;";
 
 #[tokio::test(flavor = "multi_thread")]
+async fn choice_of_a_suggestion_survives_a_new_connection() {
+    let (mut server, page) = open_with_tasks(Viewport::WIDE).await;
+    let Some(page) = required(page) else { return };
+    page.type_text("/task ").await;
+    press(&page, Key::Down).await;
+    wait_for_state(&page, json!(["/task ", "combobox", "menu", "market*"])).await;
+    server.kill();
+    server.restart().await;
+    wait_until("the commands are loaded again", async || {
+        let script = "return document.querySelector('#announcer').textContent === 'Connected again.'
+            && performance.getEntriesByType('resource').filter(({ name, responseEnd }) =>
+                name.endsWith('/api/commands') && responseEnd > 0).length > 1";
+        (page.browser.run_script(script, vec![]).await == true).then_some(())
+    })
+    .await;
+    wait_for_state(&page, json!(["/task ", "combobox", "menu", "market*"])).await;
+    press(&page, Key::Enter).await;
+    wait_for_state(&page, json!(["/task market ", null])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn commands_names_and_inputs_are_completed_by_key() {
     let (_server, page) = open_with_tasks(Viewport::WIDE).await;
     let Some(page) = required(page) else { return };

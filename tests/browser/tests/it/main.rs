@@ -24,6 +24,7 @@ mod recall;
 mod refusals;
 mod retries;
 mod settings;
+mod slow_server;
 mod survival;
 mod token;
 mod tools;

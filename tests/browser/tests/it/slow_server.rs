@@ -1,0 +1,103 @@
+//! What a person does on the page before the server has answered.
+
+use fantoccini::key::Key;
+use satchel_browser::{
+    browser::{Browser, Viewport},
+    page::Page,
+    server::SatchelServer,
+    wait::wait_until,
+};
+use satchel_requirements::required;
+use serde_json::{Value, json};
+
+/// Opens the page, which gets no answer from a path of the API until [`release`].
+async fn open_without_answer(server: &SatchelServer, path: &str) -> Result<Page, String> {
+    let browser = Browser::start(Viewport::WIDE).await?;
+    let script = format!(
+        "const fetchNow = window.fetch;
+        const released = new Promise(resolve => (window.release = resolve));
+        window.fetch = async (path, init) => {{
+            if (path === '{path}') {{ window.isHeld = true; await released; }}
+            return fetchNow(path, init);
+        }};"
+    );
+    browser.send_cdp_command("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
+    let page = Page { browser };
+    page.visit(&server.login_link()).await;
+    wait_until("the page waits for the answer", async || {
+        (page.browser.run_script("return window.isHeld === true", vec![]).await == true).then_some(())
+    })
+    .await;
+    Ok(page)
+}
+
+async fn release(page: &Page) {
+    page.browser.run_script("window.release()", vec![]).await;
+}
+
+async fn message(page: &Page) -> Value {
+    page.browser.run_script("return document.querySelector('#message').value", vec![]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_come_late_are_suggested_for_what_was_typed() {
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(open_without_answer(&server, "/api/commands").await) else { return };
+    page.type_text("/fi").await;
+    assert!(!page.is_visible("#suggestions").await, "no command is known");
+    release(&page).await;
+    page.find("#suggestions").await;
+    page.type_text(&char::from(Key::Enter).to_string()).await;
+    assert_eq!(message(&page).await, "/files ");
+    page.assert_no_page_errors().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_come_late_open_nothing_that_was_left() {
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(open_without_answer(&server, "/api/commands").await) else { return };
+    page.type_text("/fi").await;
+    page.find("#search").await.click().await.expect("the field takes the focus");
+    release(&page).await;
+    wait_until("the commands are there", async || {
+        // A slash in the field offers them.
+        let script = "const field = document.querySelector('#message');
+            const wasClosed = document.querySelector('#suggestions').hidden;
+            field.value = '/'; field.dispatchEvent(new Event('input'));
+            const known = !document.querySelector('#suggestions').hidden;
+            field.value = ''; field.dispatchEvent(new Event('input'));
+            return [wasClosed, known]";
+        let found = page.browser.run_script(script, vec![]).await;
+        assert_eq!(found[0], true, "the list opens for nobody");
+        (found[1] == true).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_and_added_before_the_session_is_known_is_kept() {
+    let server = SatchelServer::start(&[]).await;
+    let file = server.home().write_file("early.txt", "early\n");
+    let Some(page) = required(open_without_answer(&server, "/api/session").await) else { return };
+    page.send_message("send everything").await;
+    let complaint = page.find("#complaint").await.text().await.expect("it has a text");
+    assert_eq!(complaint, "Still connecting. Your message stays here; send it in a moment.");
+    page.attach(&[&file]).await;
+    wait_until("the file is announced", async || {
+        let complaint = page.find("#complaint").await.text().await.ok()?;
+        (complaint == "Still connecting. 1 file is added in a moment.").then_some(())
+    })
+    .await;
+    assert_eq!(message(&page).await, "send everything");
+    release(&page).await;
+    page.find("#tray .upload-done").await;
+    assert!(!page.is_visible("#complaint").await);
+    assert_eq!(message(&page).await, "send everything");
+    page.type_text(&char::from(Key::Enter).to_string()).await;
+    let turns = page.wait_for_reply(1).await;
+    assert_eq!(
+        (&turns[0].sent_files, &turns[0].reply_files),
+        (&vec!["early.txt".to_owned()], &vec!["early.txt".to_owned()])
+    );
+    page.assert_no_page_errors().await;
+}
