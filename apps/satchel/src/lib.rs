@@ -33,8 +33,6 @@ mod media_measuring_blobs;
 pub mod models;
 #[cfg(feature = "application")]
 pub mod options;
-#[cfg(feature = "otel")]
-pub mod otel;
 #[cfg(feature = "application")]
 pub mod platforms;
 #[cfg(feature = "application")]

@@ -28,7 +28,7 @@ type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
 #[derive(Debug)]
 pub struct LoggingGuard {
     #[cfg(feature = "otel")]
-    _tracer: Option<crate::otel::TracerGuard>,
+    _tracer: Option<satchel_otel::TracerGuard>,
 }
 
 /// Starts logging to standard error for the rest of the process and, with the feature `otel`, sending spans to the
@@ -51,7 +51,7 @@ pub fn init_logging(
 
 #[cfg(feature = "otel")]
 fn span_layer(environment: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
-    let (layer, tracer) = crate::otel::layer(environment)?.unzip();
+    let (layer, tracer) = satchel_otel::layer(environment)?.unzip();
     Ok((layer, LoggingGuard { _tracer: tracer }))
 }
 

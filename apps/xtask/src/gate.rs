@@ -1,171 +1,182 @@
 //! `cargo xtask test`: the whole gate, which a commit must pass.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Command, thread};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
-    cargo_command, run_cargo, run_command,
+    cargo_command, dependencies, disk, has_subcommand, run_cargo, run_command,
+    sample::{SAMPLE_VARIABLE, choose_seed, record_seed},
     skipped_tests::{SkippedTests, is_ci},
-    suites, worker,
+    suites,
+    test_times::TestTimes,
+    times::StepTimes,
+    tools, worker,
 };
+
+/// Selects every package and each target that has tests. Always all packages: cargo builds what they depend on with the
+/// features that the selected packages need together, so that another selection would build it again.
+pub(crate) const ALL_TESTS: [&str; 2] = ["--workspace", "--tests"];
 
 /// Checks formatting, lints and documentation, then runs every test.
 pub(crate) fn run() -> Result<()> {
-    print_step("form");
+    let target = worker::target_directory()?;
+    let seed = choose_seed()?;
+    println!("{}", disk::describe(&target)?);
+    println!("{SAMPLE_VARIABLE}={seed} tries the same share of the large matrices again");
+    let mut times = StepTimes::default();
+    let outcome = run_steps(&mut times, &target, seed);
+    println!("\n── times\n{times}");
+    println!("{}", disk::describe(&target)?);
+    let unchecked_parts = outcome?;
+    unchecked_parts.iter().for_each(|part| println!("Not checked: {part}."));
+    println!("{}", record_seed(&target, seed)?);
+    Ok(())
+}
+
+/// Returns what could not be checked.
+fn run_steps(times: &mut StepTimes, target: &Path, seed: u64) -> Result<Vec<&'static str>> {
+    if is_ci() {
+        // A fresh clone builds all of it again, and what earlier versions of it left would stay for ever.
+        times.measure("removal of earlier builds of the workspace", remove_workspace_builds)?;
+    }
+    times.measure("format", check_format)?;
+    times.measure("lints", check_lints)?;
+    times.measure("lints of the core that embeds, and of the script worker", check_separate_lints)?;
+    times.measure("documentation", check_documentation)?;
+    let unchecked_parts = times.measure("licences, sources and advisories", dependencies::check)?;
+    times.measure("what some tests need", || {
+        tools::install_missing();
+        fetch_dependencies()
+    })?;
+    times.measure("build of the script worker and its tests", build_script_worker)?;
+    times.measure("build of all tests, and whether every file with tests brings some", build_tests)?;
+    run_tests(times, target, seed)?;
+    Ok(unchecked_parts)
+}
+
+fn remove_workspace_builds() -> Result<()> {
+    run_cargo("cargo clean", ["clean", "--workspace", "--quiet"])?;
+    worker::run_cargo("cargo clean of the script worker", ["clean", "--workspace", "--quiet"], &[])
+}
+
+pub(crate) fn check_format() -> Result<()> {
     run_cargo("cargo fmt", ["fmt", "--all", "--check"])?;
-    worker::run_cargo("cargo fmt of the script worker", ["fmt"], &["--check"])?;
-    print_step("lints");
-    run_cargo("cargo clippy", ["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
+    worker::run_cargo("cargo fmt of the script worker", ["fmt"], &["--check"])
+}
+
+/// Checks all code as the tests use it, and with the feature that no test needs.
+pub(crate) fn check_lints() -> Result<()> {
+    let lints = ["clippy", "--workspace", "--all-targets", "--features", "satchel/otel", "--quiet"];
+    run_cargo("cargo clippy", lints.into_iter().chain(["--", "--deny", "warnings"]))
+}
+
+fn check_separate_lints() -> Result<()> {
     // By itself: in the workspace, other crates turn on what its dependencies need.
     let core = ["clippy", "--package", "satchel", "--no-default-features", "--lib", "--quiet"];
     run_cargo("cargo clippy of the core that embeds", core.into_iter().chain(["--", "--deny", "warnings"]))?;
     let lints = ["clippy", "--all-targets", "--quiet"];
-    worker::run_cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])?;
-    print_step("documentation");
+    worker::run_cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])
+}
+
+/// Documents the crates under `crates/`, which others read.
+fn check_documentation() -> Result<()> {
     let mut rustdoc = cargo_command();
-    rustdoc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
-    run_command("cargo doc", &mut rustdoc)?;
-    let unchecked_parts = check_dependencies()?;
-    print_step("what some tests need");
-    // The architecture tests read the whole dependency graph, including crates for other platforms, offline.
-    run_cargo("cargo fetch", ["fetch", "--locked", "--quiet"])?;
-    worker::run_cargo("cargo fetch for the script worker", ["fetch", "--locked", "--quiet"], &[])?;
-    install_missing_tools();
-    build_binaries()?;
-    print_step("whether every file with tests brings some");
-    let list = ["test", "--no-run", "--quiet", "--message-format", "json"];
-    suites::check(cargo_command().args(list).arg("--workspace"))?;
-    suites::check(&mut worker::command(list)?)?;
-    print_step("tests");
-    let records = SkippedTests::new_directory(&worker::target_directory()?)?;
-    let test_result = run_tests(&records);
-    print_step("what was not run and not checked");
+    rustdoc.args(["doc", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
+    let crates = worker::root()?.join("crates");
+    let folders = fs::read_dir(&crates).with_context(|| format!("failed to list `{}`", crates.display()))?;
+    for folder in folders {
+        let folder = folder?;
+        if folder.path().is_dir() {
+            rustdoc.args(["--package", &format!("satchel-{}", folder.file_name().to_string_lossy())]);
+        }
+    }
+    run_command("cargo doc", &mut rustdoc)
+}
+
+/// Downloads what isn't in cargo's cache: the architecture tests read the whole dependency graph, including crates for
+/// other platforms, offline.
+fn fetch_dependencies() -> Result<()> {
+    let fetch = ["fetch", "--locked", "--quiet"];
+    let outcome = run_cargo("cargo fetch", fetch)
+        .and_then(|()| worker::run_cargo("cargo fetch for the script worker", fetch, &[]));
+    outcome.context("crates that are not in cargo's cache have to be downloaded, which takes a network")
+}
+
+/// Builds everything that the tests run, with the features with which the tests themselves are built.
+pub(crate) fn build_all() -> Result<()> {
+    build_script_worker()?;
+    build_tests()
+}
+
+fn build_script_worker() -> Result<()> {
+    worker::build_script_worker()?;
+    let root = worker::root()?;
+    let sources = ["src", "tests"].map(|path| root.join(worker::SCRIPT_WORKER).join(path));
+    suites::check(&mut worker::command(LIST_TESTS)?, &sources)
+}
+
+/// Builds all tests, and with them the programs of the packages that have integration tests: `satchel`,
+/// `satchel-decoder`, `crash` and `bench`.
+fn build_tests() -> Result<()> {
+    let root = worker::root()?;
+    let sources = ["crates", "adapters", "apps/satchel", "apps/satchel-decoder", "apps/xtask", "tests"];
+    suites::check(cargo_command().args(LIST_TESTS).args(ALL_TESTS), &sources.map(|path| root.join(path)))
+}
+
+/// The report of the last run, which cargo-nextest writes beneath the workspace, wherever cargo's own target directory is.
+const TEST_REPORT: &str = "target/nextest/default/junit.xml";
+
+const LIST_TESTS: [&str; 5] = ["test", "--no-run", "--quiet", "--message-format", "json"];
+
+/// Runs every test, even after a failure.
+fn run_tests(times: &mut StepTimes, target: &Path, seed: u64) -> Result<()> {
+    let records = SkippedTests::new_directory(target)?;
+    let has_nextest = has_subcommand("nextest");
+    if !has_nextest {
+        println!(
+            "cargo-nextest isn't installed: the tests take longer, one test program after the other, and no times of tests \
+             are listed; `cargo install --locked cargo-nextest` adds it"
+        );
+    }
+    let run_recorded = |name: &str, mut command: Command| {
+        // A panic's message and place say what failed; in a long log its frames hide them.
+        command.env("RUST_BACKTRACE", "0").env(SAMPLE_VARIABLE, seed.to_string());
+        run_command(name, command.env(SkippedTests::DIRECTORY_VARIABLE, &records))
+    };
+    let run = test_arguments(has_nextest);
+    let worker_outcome = times.measure("tests of the script worker", || {
+        run_recorded("the script worker's tests", worker::command(run.iter().map(String::as_str))?)
+    });
+    let outcome = times.measure("tests", || {
+        let mut tests = cargo_command();
+        tests.args(&run).args(ALL_TESTS);
+        run_recorded("the tests", tests)
+    });
+    let test_times = if has_nextest { Some(TestTimes::read(&worker::root()?.join(TEST_REPORT))?) } else { None };
+    if let Some(test_times) = &test_times {
+        println!("\n── times of the tests\n{test_times}");
+    }
+    println!("\n── what was not run");
     let skipped_tests = SkippedTests::read_records(&records)?;
     println!("{skipped_tests}");
-    unchecked_parts.iter().for_each(|part| println!("Not checked: {part}."));
-    test_result?;
+    if let Some(test_times) = &test_times {
+        println!("\n{}", test_times.list_failed());
+    }
+    worker_outcome.and(outcome)?;
     skipped_tests.check(is_ci())
 }
 
-/// Runs every test, even after a failure.
-fn run_tests(records: &Path) -> Result<()> {
-    let has_nextest = has_subcommand("nextest");
-    let run: &[&str] = match has_nextest {
-        true => &["nextest", "run", "--no-fail-fast", "--no-tests", "fail"],
-        false => &["test", "--no-fail-fast"],
-    };
-    let run_recorded = |name: &str, mut command: Command| {
-        // A panic's message and place say what failed; in a long log its frames hide them.
-        command.env("RUST_BACKTRACE", "0");
-        run_command(name, command.env(SkippedTests::DIRECTORY_VARIABLE, records))
-    };
-    let mut workspace_tests = cargo_command();
-    workspace_tests.args(run).arg("--workspace");
-    // Separately, so that all other tests use the program as it is released.
-    let mut otel_tests = cargo_command();
-    otel_tests.args(run).args(["--package", "satchel", "--lib", "--features", "otel", "otel::"]);
-    let mut outcomes = Vec::new();
-    if has_nextest {
-        outcomes.push(run_cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"]));
+/// How many tests run at once for each core. Most of them wait most of the time, and heavy ones count as several
+/// (`.config/nextest.toml`).
+const TESTS_PER_CORE: usize = 3;
+
+/// The arguments with which cargo runs tests.
+pub(crate) fn test_arguments(has_nextest: bool) -> Vec<String> {
+    if !has_nextest {
+        return ["test", "--no-fail-fast"].map(str::to_owned).to_vec();
     }
-    outcomes.push(run_recorded("the script worker's tests", worker::command(run.iter().copied())?));
-    outcomes.push(run_recorded("the tests of the feature `otel`", otel_tests));
-    // Last, so that what failed stands at the end.
-    outcomes.push(run_recorded("the tests", workspace_tests));
-    outcomes.into_iter().collect()
-}
-
-/// Checks the dependencies: licences, sources, and advisories. Returns what could not be checked, and why.
-fn check_dependencies() -> Result<Vec<&'static str>> {
-    if !has_subcommand("deny") {
-        return Ok(vec!["licences, sources and advisories (`cargo install cargo-deny` adds what checks them)"]);
-    }
-    let manifest = worker::manifest(&worker::root()?).display().to_string();
-    let worker_arguments = ["deny", "--manifest-path", manifest.as_str()];
-    let check = |checks: &[&str]| {
-        let check = ["--offline", "check"].iter().chain(checks).copied();
-        run_cargo("cargo deny", ["deny"].into_iter().chain(check.clone()))?;
-        run_cargo("cargo deny of the script worker", worker_arguments.into_iter().chain(check))
-    };
-    print_step("licences and sources");
-    check(&["bans", "licenses", "sources"])?;
-    print_step("advisories");
-    // Their database is on a remote server: a failed download says nothing about the dependencies.
-    if run_cargo("cargo deny", ["deny", "fetch", "db"]).is_err() {
-        return Ok(vec!["advisories (their database can't be had)"]);
-    }
-    check(&["advisories"])?;
-    Ok(Vec::new())
-}
-
-/// Builds the programs that the system tests run: cargo doesn't build them for another package's tests.
-pub(crate) fn build_binaries() -> Result<()> {
-    worker::build_all(false)?;
-    run_cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])
-}
-
-/// Programs with which some tests check Satchel from outside, and the packages that provide them. A test that lacks one
-/// is reported as not run.
-const REQUIRED_TOOLS: [(&str, &str); 13] = [
-    ("strace", "strace"),
-    ("tmux", "tmux"),
-    ("python3", "python3"),
-    ("chromium", "chromium"),
-    ("chromedriver", "chromium-driver"),
-    ("pip3", "python3-pip"),
-    ("espeak-ng", "espeak-ng"),
-    ("ffmpeg", "ffmpeg"),
-    ("npm", "npm"),
-    // The server's own programs are in no directory of the path.
-    ("pg_ctlcluster", "postgresql"),
-    ("nats-server", "nats-server"),
-    ("openssl", "openssl"),
-    ("faketime", "faketime"),
-];
-
-/// Installs missing programs where it has the rights, otherwise lists the packages to install.
-fn install_missing_tools() {
-    let missing: Vec<&str> =
-        REQUIRED_TOOLS.into_iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| package).collect();
-    if missing.is_empty() {
-        return;
-    }
-    if is_on_path("apt-get") && is_root() {
-        let run_apt = |arguments: &[&str]| {
-            let mut apt = Command::new("apt-get");
-            apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
-            apt.status().is_ok_and(|status| status.success())
-        };
-        let install: Vec<&str> = ["install", "--yes", "--quiet"].into_iter().chain(missing.iter().copied()).collect();
-        if run_apt(&["update", "--quiet"]) && run_apt(&install) {
-            println!("installed {}", missing.join(", "));
-            return;
-        }
-    }
-    println!("not installed: {}; the tests that need them are not run", missing.join(", "));
-}
-
-fn is_on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-}
-
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
-}
-
-pub(crate) fn print_step(title: &str) {
-    println!("\n── {title}");
-}
-
-/// Whether cargo knows a subcommand on this machine.
-pub(crate) fn has_subcommand(subcommand: &str) -> bool {
-    let mut command = cargo_command();
-    command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    let threads = TESTS_PER_CORE * thread::available_parallelism().map_or(1, usize::from);
+    let run = ["nextest", "run", "--no-fail-fast", "--no-tests", "fail", "--test-threads"];
+    run.into_iter().map(str::to_owned).chain([threads.to_string()]).collect()
 }

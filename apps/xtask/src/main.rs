@@ -1,13 +1,20 @@
-//! The project's tasks: `cargo xtask run`, `test`, `nightly`, `bench`, `worker`, `docs`.
+//! The project's tasks: `cargo xtask run`, `check`, `test`, `nightly`, `bench`, `worker`, `docs`.
 
+mod check;
+mod dependencies;
+mod disk;
 mod gate;
 mod nightly;
 mod run;
+mod sample;
 mod skipped_tests;
 mod suites;
+mod test_times;
+mod times;
+mod tools;
 mod worker;
 
-use std::process::Command;
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
@@ -36,10 +43,20 @@ enum XtaskCommand {
     },
     /// Writes the tables of settings and of delivery into the documents, as the code has them
     Docs,
+    /// Checks what has changed, between two commits: format, lints, and the tests next to the changes
+    Check {
+        /// The commit to compare with
+        #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
+        since: String,
+    },
     /// Runs every check and every test
     Test,
-    /// Runs what takes hours: every point of the crash matrices, the other matrices, and properties with many cases
-    Nightly,
+    /// Runs what takes hours: every point of the matrices, the whole cluster, and properties with many cases
+    Nightly {
+        /// Runs the K-th of N shares
+        #[arg(long, value_name = "K/N", default_value = "1/1")]
+        shard: nightly::Shard,
+    },
     /// Measures a release build and prints one table; figures as JSON go to target/bench.json
     Bench {
         /// Only the groups of rows whose name contains this
@@ -47,10 +64,21 @@ enum XtaskCommand {
     },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without the frames of a backtrace: what failed has said so above.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: XtaskCommand) -> Result<()> {
+    match command {
         XtaskCommand::Run { arguments } => run::run(&arguments),
-        XtaskCommand::Worker { release } => worker::build_all(release),
+        XtaskCommand::Worker { release } => worker::build_both(release),
         XtaskCommand::Docs => {
             let tables = [("satchel", "config::tests::guide"), ("satchel-domain", "delivery::machine::table")];
             tables.into_iter().try_for_each(|(package, test)| {
@@ -58,10 +86,11 @@ fn main() -> Result<()> {
                 run_command("writing the tables", cargo_command().args(writing).env("SATCHEL_WRITE_DOCS", "1"))
             })
         }
+        XtaskCommand::Check { since } => check::run(&since),
         XtaskCommand::Test => gate::run(),
-        XtaskCommand::Nightly => nightly::run(),
+        XtaskCommand::Nightly { shard } => nightly::run(shard),
         XtaskCommand::Bench { only } => {
-            worker::build_all(true)?;
+            worker::build_both(true)?;
             run_cargo(
                 "the build",
                 ["build", "--release", "--package", "satchel", "--package", "satchel-system", "--bins"],
@@ -88,4 +117,11 @@ fn run_command(name: &str, command: &mut Command) -> Result<()> {
         bail!("{name} failed ({status})");
     }
     Ok(())
+}
+
+/// Whether cargo knows a subcommand on this machine.
+fn has_subcommand(subcommand: &str) -> bool {
+    let mut command = cargo_command();
+    command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

@@ -1,4 +1,5 @@
-//! The tests that were not run: each lacked a program, a package or a permission, and left a record.
+//! The tests that were not run, each of which left a record: it lacked a program, a package or a permission, or it was
+//! not its turn.
 //!
 //! `satchel-requirements` writes the records, into the directory that [`SkippedTests::DIRECTORY_VARIABLE`] names.
 
@@ -9,13 +10,21 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// The tests that were not run, in order, each with what it needs.
+/// The tests that were not run.
 #[derive(Debug)]
-pub(crate) struct SkippedTests(Vec<(String, String)>);
+pub(crate) struct SkippedTests {
+    /// Those that lacked something, in order, each with what it needs.
+    lacking: Vec<(String, String)>,
+    /// Those that are run in other samples, in order.
+    other_turns: Vec<String>,
+}
 
 impl SkippedTests {
     /// The environment variable with the directory for the records.
     pub(crate) const DIRECTORY_VARIABLE: &str = "TESTS_NOT_RUN_DIR";
+
+    /// The directory beneath it with the records of the tests whose turn it was not.
+    const OTHER_TURNS: &str = "other-turns";
 
     /// Creates an empty directory for records beneath cargo's target directory. Its path is absolute, since tests run
     /// in the directories of their packages.
@@ -24,39 +33,55 @@ impl SkippedTests {
         if directory.is_dir() {
             fs::remove_dir_all(&directory).with_context(|| format!("failed to remove `{}`", directory.display()))?;
         }
-        fs::create_dir_all(&directory).with_context(|| format!("failed to make `{}`", directory.display()))?;
+        let other_turns = directory.join(Self::OTHER_TURNS);
+        fs::create_dir_all(&other_turns).with_context(|| format!("failed to make `{}`", other_turns.display()))?;
         Ok(directory)
     }
 
     /// Reads the records of the tests that have ended.
     pub(crate) fn read_records(directory: &Path) -> Result<Self> {
-        let read_record = |path: &Path| {
-            let record = fs::read_to_string(path).with_context(|| format!("failed to read `{}`", path.display()))?;
+        let mut lacking = Vec::new();
+        for record in read_files(directory)? {
             let (test, missing) = record.split_once('\n').with_context(|| format!("{record:?} is no record"))?;
-            Ok((test.to_owned(), missing.trim_end().to_owned()))
-        };
-        let files = fs::read_dir(directory).with_context(|| format!("failed to list `{}`", directory.display()))?;
-        let mut tests = files.map(|file| read_record(&file?.path())).collect::<Result<Vec<_>>>()?;
-        tests.sort();
-        Ok(Self(tests))
+            lacking.push((test.to_owned(), missing.trim_end().to_owned()));
+        }
+        lacking.sort();
+        let mut other_turns = read_files(&directory.join(Self::OTHER_TURNS))?;
+        other_turns.sort();
+        Ok(Self { lacking, other_turns })
     }
 
     /// Fails in CI, where every test must run.
     pub(crate) fn check(&self, is_ci: bool) -> Result<()> {
-        if is_ci && !self.0.is_empty() {
-            bail!("{} tests were not run, and where CI is set all must be", self.0.len());
+        if is_ci && !self.lacking.is_empty() {
+            bail!("{} tests lacked what they need, and where CI is set none may", self.lacking.len());
         }
         Ok(())
     }
 }
 
+/// Reads the files of a directory, without those of its own directories.
+fn read_files(directory: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(directory).with_context(|| format!("failed to list `{}`", directory.display()))?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let read =
+        |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("failed to read `{}`", path.display()));
+    paths.iter().filter(|path| path.is_file()).map(read).collect()
+}
+
 impl fmt::Display for SkippedTests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return write!(f, "No test lacked what it needs.");
+        if self.lacking.is_empty() {
+            write!(f, "No test lacked what it needs.")?;
+        } else {
+            write!(f, "{} tests lacked what they need:", self.lacking.len())?;
+            self.lacking.iter().try_for_each(|(test, missing)| write!(f, "\n  {test} needs {missing}"))?;
         }
-        write!(f, "{} tests were not run:", self.0.len())?;
-        self.0.iter().try_for_each(|(test, missing)| write!(f, "\n  {test} needs {missing}"))
+        if !self.other_turns.is_empty() {
+            write!(f, "\nNot their turn, by the seed of this run:")?;
+            self.other_turns.iter().try_for_each(|test| write!(f, "\n  {test}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -67,7 +92,7 @@ pub(crate) fn is_ci() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use satchel_requirements::{DIRECTORY_VARIABLE, record};
+    use satchel_requirements::{DIRECTORY_VARIABLE, OTHER_TURNS, record};
 
     use super::*;
 
@@ -75,20 +100,34 @@ mod tests {
     fn tests_not_run_are_named_and_fail_ci() {
         let target = tempfile::tempdir().unwrap();
         let directory = SkippedTests::new_directory(target.path()).unwrap();
-        assert_eq!(SkippedTests::DIRECTORY_VARIABLE, DIRECTORY_VARIABLE);
+        assert_eq!((SkippedTests::DIRECTORY_VARIABLE, SkippedTests::OTHER_TURNS), (DIRECTORY_VARIABLE, OTHER_TURNS));
         record(&directory, "satchel-system durability::bytes_are_synced", "strace").unwrap();
         record(&directory, "satchel-fake-telegram aiogram::it_polls", "aiogram from PyPI, but\npip failed").unwrap();
 
         let skipped_tests = SkippedTests::read_records(&directory).unwrap();
         assert_eq!(
             skipped_tests.to_string(),
-            "2 tests were not run:\n  \
+            "2 tests lacked what they need:\n  \
              satchel-fake-telegram aiogram::it_polls needs aiogram from PyPI, but pip failed\n  \
              satchel-system durability::bytes_are_synced needs strace"
         );
         skipped_tests.check(false).unwrap();
         let error = skipped_tests.check(true).unwrap_err();
-        assert_eq!(error.to_string(), "2 tests were not run, and where CI is set all must be");
+        assert_eq!(error.to_string(), "2 tests lacked what they need, and where CI is set none may");
+    }
+
+    #[test]
+    fn tests_whose_turn_it_was_not_are_named_and_pass_ci() {
+        let target = tempfile::tempdir().unwrap();
+        let directory = SkippedTests::new_directory(target.path()).unwrap();
+        fs::write(directory.join(OTHER_TURNS).join("a"), "satchel-system cluster::outages::bus_away").unwrap();
+        let skipped_tests = SkippedTests::read_records(&directory).unwrap();
+        assert_eq!(
+            skipped_tests.to_string(),
+            "No test lacked what it needs.\nNot their turn, by the seed of this run:\n  \
+             satchel-system cluster::outages::bus_away"
+        );
+        skipped_tests.check(true).unwrap();
     }
 
     #[test]

@@ -21,23 +21,18 @@ struct Suite {
 
 type Suites = BTreeMap<PathBuf, Suite>;
 
-/// Sources behind a feature, whose tests the gate runs separately.
-const FEATURE_GATED_DIRS: [&str; 1] = ["apps/satchel/src/otel"];
-
-/// Builds a workspace's tests and fails if a file with tests contributes none, or no tests are listed at all.
-pub(crate) fn check(build: &mut Command) -> Result<()> {
+/// Builds a workspace's tests and fails if a file with tests beneath `sources` contributes none, or no tests are listed
+/// at all.
+pub(crate) fn check(build: &mut Command, sources: &[PathBuf]) -> Result<()> {
     let suites = list_suites(build)?;
     if suites.is_empty() {
         bail!("no test was built");
     }
     let mut files = BTreeMap::new();
-    for directory in suites.keys() {
+    for directory in sources {
         find_test_files(directory, &mut files)?;
     }
-    let is_optional =
-        |file: &Path| FEATURE_GATED_DIRS.iter().any(|path| file.parent().is_some_and(|parent| parent.ends_with(path)));
-    let never_run: Vec<&Path> =
-        find_files_never_run(&suites, &files).into_iter().filter(|file| !is_optional(file)).collect();
+    let never_run = find_files_never_run(&suites, &files);
     if !never_run.is_empty() {
         let names: Vec<String> = never_run.iter().map(|path| path.display().to_string()).collect();
         bail!("these files hold tests, and none of them is run:\n  {}", names.join("\n  "));
@@ -145,14 +140,33 @@ mod tests {
             build.current_dir(directory.path()).env("CARGO_TARGET_DIR", directory.path().join("target"));
             build
         };
-        check(&mut build()).unwrap();
+        let sources = [directory.path().join("src"), directory.path().join("tests")];
+        check(&mut build(), &sources).unwrap();
 
         write("src/parts/forgotten.rs", "#[test]\nfn is_never_run() {}\n");
         write("src/parts/inner.rs", "#[cfg(any())]\n#[test]\nfn is_never_run() {}\n");
         write("tests/it/also_forgotten.rs", "blobs_contract!(a_store());\n");
-        let error = check(&mut build()).unwrap_err().to_string();
+        let error = check(&mut build(), &sources).unwrap_err().to_string();
         let names: Vec<&str> = error.lines().skip(1).map(|line| line.rsplit('/').next().unwrap()).collect();
         assert_eq!(names, ["forgotten.rs", "inner.rs", "also_forgotten.rs"], "{error}");
+    }
+
+    #[test]
+    fn tests_of_a_target_without_tests_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |path: &str| directory.path().join(path);
+        for folder in ["src", "tests"] {
+            fs::create_dir(path(folder)).unwrap();
+        }
+        let manifest = "[package]\nname = \"tiny\"\nedition = \"2024\"\n[lib]\ntest = false\n[workspace]\n";
+        fs::write(path("Cargo.toml"), manifest).unwrap();
+        fs::write(path("src/lib.rs"), "#[test]\nfn is_never_run() {}\n").unwrap();
+        fs::write(path("tests/it.rs"), "#[test]\nfn is_run() {}\n").unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["test", "--no-run", "--quiet", "--offline", "--message-format", "json"]);
+        build.current_dir(directory.path()).env("CARGO_TARGET_DIR", path("target"));
+        let error = check(&mut build, &[path("src"), path("tests")]).unwrap_err().to_string();
+        assert!(error.ends_with("src/lib.rs") && error.lines().count() == 2, "{error}");
     }
 
     #[test]

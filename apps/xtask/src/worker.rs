@@ -11,19 +11,29 @@ use anyhow::{Context, Result};
 
 use crate::{cargo_command, run_command};
 
+/// The directory of the script worker's workspace in the project.
+pub(crate) const SCRIPT_WORKER: &str = "apps/satchel-script";
+
 /// The file names of the workers.
 const PROGRAMS: [&str; 2] = ["satchel-script", DECODER];
 
 /// The package and the program of the decoder worker.
 const DECODER: &str = "satchel-decoder";
 
-/// Builds the workers into the directory of `satchel`, where they are found.
-pub(crate) fn build_all(release: bool) -> Result<()> {
+/// Builds both workers into the directory of `satchel`, where they are found.
+pub(crate) fn build_both(release: bool) -> Result<()> {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
-    let arguments = ["build", "--quiet"].iter().chain(profile).copied();
+    let arguments = BUILD.iter().chain(profile).copied();
     run_cargo("the script worker's build", arguments.clone(), &[])?;
     crate::run_cargo("the decoder worker's build", arguments.chain(["--package", DECODER]))
 }
+
+/// Builds the script worker for the tests. The decoder worker is built with its own tests.
+pub(crate) fn build_script_worker() -> Result<()> {
+    run_cargo("the script worker's build", BUILD, &[])
+}
+
+const BUILD: [&str; 2] = ["build", "--quiet"];
 
 /// Removes the workers of the debug build, as far as there are any.
 pub(crate) fn remove_all() -> Result<()> {
@@ -59,13 +69,13 @@ pub(crate) fn command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Resul
 
 /// The command that builds the script worker while other processes come first.
 pub(crate) fn low_priority_script_build() -> Result<Command> {
-    on_worker(low_priority_cargo(), ["build", "--quiet"])
+    on_worker(low_priority_cargo(), BUILD)
 }
 
 /// The command that builds the decoder worker while other processes come first.
 pub(crate) fn low_priority_decoder_build() -> Command {
     let mut build = low_priority_cargo();
-    build.args(["build", "--quiet", "--package", DECODER]);
+    build.args(BUILD).args(["--package", DECODER]);
     build
 }
 
@@ -87,7 +97,7 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
 }
 
 pub(crate) fn manifest(root: &Path) -> PathBuf {
-    root.join("apps/satchel-script/Cargo.toml")
+    root.join(SCRIPT_WORKER).join("Cargo.toml")
 }
 
 /// The project's root: this package is in `apps/xtask` beneath it.

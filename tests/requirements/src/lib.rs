@@ -3,12 +3,20 @@
 //!
 //! `cargo xtask test` names a directory, in which each such test leaves a file, and prints them in the end. Where `CI`
 //! is set, a test that lacks something fails instead.
+//!
+//! [`sample`] chooses what of the largest tests a run tries, and [`exclusion`] keeps tests apart that can't run at once.
+
+pub mod exclusion;
+pub mod sample;
 
 use std::{fmt::Display, fs, io, panic::Location, path::Path, thread};
 
 /// Names the directory of the records. It doesn't begin like Satchel's own variables, of which a misspelt one ends the
 /// programs under test.
 pub const DIRECTORY_VARIABLE: &str = "TESTS_NOT_RUN_DIR";
+
+/// The directory beneath it with the records of the tests whose turn it was not.
+pub const OTHER_TURNS: &str = "other-turns";
 
 /// Returns what a test needs. Where it is missing, records that the test is not run, which it leaves to its caller:
 /// `let Some(strace) = required(find_strace()) else { return };`. The error is what the test needs, as a noun.
@@ -40,7 +48,23 @@ pub fn required<T>(found: Result<T, impl Display>) -> Option<T> {
 /// When the directory can't be written to.
 pub fn record(directory: &Path, test: &str, missing: &str) -> io::Result<()> {
     let missing = missing.split_whitespace().collect::<Vec<_>>().join(" ");
-    fs::write(directory.join(test.replace([' ', ':', '/'], "-")), format!("{test}\n{missing}\n"))
+    fs::write(directory.join(file_name(test)), format!("{test}\n{missing}\n"))
+}
+
+/// Records that this test is not run because it is not its turn.
+#[track_caller]
+fn record_other_turn() {
+    let test = current_test(Location::caller());
+    println!("not run: it is not the turn of {test}");
+    if let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE) {
+        let directory = Path::new(&directory).join(OTHER_TURNS);
+        let written = fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join(file_name(&test)), test));
+        written.expect("the directory of the records can be written to");
+    }
+}
+
+fn file_name(test: &str) -> String {
+    test.replace([' ', ':', '/'], "-")
 }
 
 /// The test that runs in this thread, with its package; where the thread isn't named after it, the place of the call.

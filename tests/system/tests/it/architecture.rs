@@ -57,9 +57,9 @@ const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
 const LEDGER_DECISIONS: &str = "satchel-ledger";
 const LEDGER_ADAPTERS: [&str; 2] = ["satchel-ledger-postgres", "satchel-ledger-sqlite"];
 
-/// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, and Telegram's render
-/// what routing has measured.
-const ADAPTER_TEST_DEPENDENCIES: [&str; 13] = [
+/// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, Telegram's render what
+/// routing has measured, and those of tracing collect the spans that the measuring wrappers open.
+const ADAPTER_TEST_DEPENDENCIES: [&str; 14] = [
     "satchel-contracts",
     "satchel-fake-discord",
     "satchel-fake-kit",
@@ -69,6 +69,7 @@ const ADAPTER_TEST_DEPENDENCIES: [&str; 13] = [
     "satchel-http",
     "satchel-ledger-sqlite",
     "satchel-local",
+    "satchel-metrics",
     "satchel-requirements",
     "satchel-routing",
     "satchel-servers",
@@ -401,6 +402,40 @@ fn only_the_core_requires_documentation() {
     let documented: BTreeSet<String> = folders.filter(|folder| requires_docs(&workspace_root().join(folder))).collect();
     assert_eq!(documented, BTreeSet::from(["crates/domain", "crates/ports", "crates/routing"].map(str::to_owned)));
     requires_docs(&workspace_root());
+}
+
+/// An example in a comment would be a program of its own to build. Cargo looks for them only where `doctest` is on, so one
+/// that is written all the same would never be compiled.
+#[test]
+fn examples_are_tests_and_not_in_comments() {
+    let metadata = metadata();
+    let libraries = metadata.workspace_packages().into_iter().flat_map(|package| {
+        let libraries = package.targets.iter().filter(|target| target.is_lib());
+        libraries.map(move |library| (package.name.as_str(), library.doctest))
+    });
+    let mut complaints = Vec::new();
+    for (package, looks_for_examples) in libraries {
+        if looks_for_examples {
+            complaints.push(format!("{package}: its `[lib]` lacks `doctest = false`"));
+        }
+    }
+    for (path, text) in source_files() {
+        complaints.extend(find_doc_examples(&text).map(|line| format!("{}:{line} has an example", path.display())));
+    }
+    assert_eq!(find_doc_examples("/// ```\n/// f();\n/// ```\n//! ```rust\n//! ```\n").collect::<Vec<_>>(), [1, 4]);
+    assert_no_complaints(&complaints);
+}
+
+/// The lines at which a comment begins code that the documentation's tests would compile.
+fn find_doc_examples(text: &str) -> impl Iterator<Item = usize> {
+    let mut is_open = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let line = line.trim_start();
+        let fence = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.trim_start().strip_prefix("```")?;
+        is_open = !is_open;
+        let is_other_language = ["json", "text", "toml", "yaml"].contains(&fence.trim());
+        (is_open && !is_other_language).then_some(index + 1)
+    })
 }
 
 #[test]

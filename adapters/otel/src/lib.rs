@@ -1,12 +1,12 @@
 //! Sends spans to an OpenTelemetry collector, if the standard environment variables name one.
 //!
-//! Behind the feature `otel`. What a span holds is what a log line may hold: ids, names, durations; never contents.
+//! A span holds what a log line may hold: ids, names, durations; never contents. `satchel` links this with its feature
+//! `otel` only.
 
 use std::ffi::OsString;
 
-use anyhow::Context;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
 use tracing::Subscriber;
 use tracing_opentelemetry::OpenTelemetryLayer;
@@ -15,6 +15,14 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 /// The variables that name a collector: the full address for traces, and the base address without `/v1/traces`.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// The span exporter can't be built from the environment, for example because the collector's address is invalid.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to set up the span exporter from the environment")]
+pub struct ExporterError(#[from] ExporterBuildError);
+
+/// A layer that sends spans.
+pub type SpanLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
 /// Sends the buffered spans when it is dropped.
 #[derive(Debug)]
@@ -35,22 +43,16 @@ impl Drop for TracerGuard {
 /// `OTEL_RESOURCE_ATTRIBUTES` are read by the exporter itself.
 ///
 /// # Errors
-/// When the exporter can't be built, for example because the address is invalid.
-pub fn layer<S>(
-    environment: &[(OsString, OsString)],
-) -> anyhow::Result<Option<(Box<dyn Layer<S> + Send + Sync>, TracerGuard)>>
+/// When the exporter can't be built.
+pub fn layer<S>(environment: &[(OsString, OsString)]) -> Result<Option<(SpanLayer<S>, TracerGuard)>, ExporterError>
 where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
 {
     let Some(endpoint) = endpoint(environment) else { return Ok(None) };
     // The first provider that is installed counts for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
-    let exporter = SpanExporter::builder()
-        .with_http()
-        .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(endpoint)
-        .build()
-        .context("failed to set up the span exporter from the environment")?;
+    let exporter =
+        SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).with_endpoint(endpoint).build()?;
     let resource = Resource::builder().with_service_name(service_name(environment)).build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     let targets = Targets::new().with_target("satchel", tracing::Level::DEBUG);
