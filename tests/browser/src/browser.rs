@@ -9,7 +9,10 @@ use std::{
 
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use satchel_requirements::find_programs;
+use satchel_requirements::{
+    exclusion::{TestLock, alone},
+    find_programs,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -66,6 +69,8 @@ pub struct Browser {
     driver: Driver,
     session: String,
     profile: TempDir,
+    /// A browser is as much as a small machine can carry at once.
+    _alone: TestLock,
 }
 
 /// The driver's process, the leader of the group that Chromium belongs to.
@@ -85,6 +90,7 @@ impl Browser {
     /// When it is installed and can't be started.
     pub async fn start(viewport: Viewport) -> Result<Self, String> {
         find_programs(&["chromium", "chromedriver"])?;
+        let alone = alone("browser");
         let profile = tempfile::tempdir().expect("there is room for a profile");
         let driver = Driver::start();
         let data = format!("--user-data-dir={}", profile.path().join("profile").display());
@@ -93,7 +99,7 @@ impl Browser {
         let mut builder = ClientBuilder::new(HttpConnector::new());
         let tab = builder.capabilities(capabilities).connect(&driver.url).await.expect("the browser starts");
         let session = tab.session_id().await.expect("the driver answers").expect("a session has an id");
-        let browser = Self { tab, driver, session, profile };
+        let browser = Self { tab, driver, session, profile, _alone: alone };
         browser
             .send_cdp_command("Page.addScriptToEvaluateOnNewDocument", json!({ "source": ERROR_COLLECTOR_SCRIPT }))
             .await;

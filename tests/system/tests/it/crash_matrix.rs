@@ -21,7 +21,11 @@ use std::{
 
 use futures::{StreamExt, stream};
 use satchel_fake_kit::RequestPhase;
-use satchel_requirements::required;
+use satchel_requirements::{
+    exclusion::shared,
+    required,
+    sample::{Frequency, Sample},
+};
 use satchel_system::crash::points::{CrashPoint, Side};
 
 use self::{
@@ -45,14 +49,17 @@ const MAX_ATTEMPTS: usize = 4;
 /// One of so many runs may miss its kill point, because none of its attempts edited the reply often enough.
 const MIN_RUNS_PER_UNREACHED: usize = 10;
 
-/// Most second kills at a call that only a recovering process makes.
+/// Most second kills at a call that only a recovering process makes, and most rounds of them around a call that was missed.
 const MAX_SECOND_KILLS: usize = 3;
+
+/// Of so many runs of the gate, one tries a kill point that no rule chooses for every run: a point of a turn without
+/// look-up, a call that every turn makes, and a second kill at a call that other processes make, too.
+const RUNS_PER_TURN_POINT: u64 = 4;
+const RUNS_PER_COMMON_POINT: u64 = 8;
+const RUNS_PER_SECOND_KILL: u64 = 4;
 
 /// The operations during which the process is killed.
 const KILLED_OPERATIONS: [Operation; 3] = [Operation::Send, Operation::Edit, Operation::Fetch];
-
-/// Environment variable that selects all kill points when set to `all`; by default a selection is tried.
-const SCOPE_VARIABLE: &str = "SATCHEL_CRASH_MATRIX";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_turn_survives_crash() {
@@ -129,24 +136,28 @@ async fn short_turns_on_servers_survive_crash() {
     }
 }
 
-/// Kills a short scenario at every call of its own verbs, and once around every other; on servers see
+/// Kills a short scenario at every call of its own verbs and every send, and around the others by turns; on servers see
 /// [`is_first_store_call`].
 async fn run_short_matrix(kind: ShortScenarioKind, storage: Arc<MatrixStorage>) {
+    let _machine = shared("machine");
     let (scenario, verbs) = (&ShortScenario::new(kind, storage), short_scenario_verbs(kind));
     let undisturbed = run_undisturbed(scenario).await;
     let is_own = |point: &CrashPoint| verbs.contains(&point.call.as_str());
-    let is_selected = |_: usize, kill_point: &KillPoint| match (scenario.storage(), kill_point) {
-        (_, KillPoint::Never | KillPoint::Twice { .. }) | (MatrixStorage::Servers { .. }, KillPoint::During { .. }) => {
-            false
+    let frequency = |kill_point: &KillPoint| match (scenario.storage(), kill_point) {
+        (MatrixStorage::Servers { .. }, KillPoint::At(point)) if is_own(point) && is_first_store_call(kill_point) => {
+            Frequency::EveryRun
         }
-        (MatrixStorage::Servers { .. }, KillPoint::At(point)) => is_own(point) && is_first_store_call(kill_point),
-        (MatrixStorage::Disk, KillPoint::At(point)) => point.nth == 1 || is_own(point),
-        (MatrixStorage::Disk, KillPoint::During { .. }) => true,
+        (MatrixStorage::Servers { .. }, _) | (_, KillPoint::Never | KillPoint::Twice { .. }) => Frequency::Nightly,
+        (MatrixStorage::Disk, KillPoint::At(point)) if is_own(point) => Frequency::EveryRun,
+        (MatrixStorage::Disk, KillPoint::At(point)) if point.nth == 1 => Frequency::OneIn(RUNS_PER_COMMON_POINT),
+        (MatrixStorage::Disk, KillPoint::At(_)) => Frequency::Nightly,
+        (MatrixStorage::Disk, KillPoint::During { .. }) => Frequency::EveryRun,
     };
-    run_kills(scenario, &undisturbed, &is_selected, verbs).await;
+    run_kills(scenario, &undisturbed, &frequency, verbs).await;
 }
 
 async fn run_matrix(platform: MatrixPlatform, storage: Arc<MatrixStorage>) {
+    let _machine = shared("machine");
     let started_at = Instant::now();
     let scenario = &TurnScenario::new(platform, storage).await;
     let undisturbed = run_undisturbed(scenario).await;
@@ -163,11 +174,12 @@ async fn run_matrix(platform: MatrixPlatform, storage: Arc<MatrixStorage>) {
     }
     let all = kill_points(&undisturbed);
     assert!(all.len() > scenario.min_kill_points(), "a turn with all this in it has more than {} points", all.len());
-    let is_selected = |index: usize, kill_point: &KillPoint| match scenario.storage() {
-        MatrixStorage::Disk => is_worth_trying(platform, index, kill_point),
-        MatrixStorage::Servers { .. } => is_first_store_call(kill_point),
+    let frequency = |kill_point: &KillPoint| match scenario.storage() {
+        MatrixStorage::Disk => turn_frequency(platform, kill_point),
+        MatrixStorage::Servers { .. } if is_first_store_call(kill_point) => Frequency::EveryRun,
+        MatrixStorage::Servers { .. } => Frequency::Nightly,
     };
-    run_kills(scenario, &undisturbed, &is_selected, &killed_verbs(platform)).await;
+    run_kills(scenario, &undisturbed, &frequency, &killed_verbs(platform)).await;
     println!("{platform:?}: {:.1?} in all", started_at.elapsed());
 }
 
@@ -184,41 +196,37 @@ async fn run_undisturbed(scenario: &impl Scenario) -> Vec<RunOutcome> {
     undisturbed
 }
 
-/// Runs the selected kill points that undisturbed runs passed, then second kills during recovery. Processes must have
-/// been killed around each of the `verbs`.
+/// Runs the kill points of this sample that undisturbed runs passed, then second kills during recovery. Processes must have
+/// been killed around each of the `verbs`, whatever the sample.
 async fn run_kills<S: Scenario>(
     scenario: &S,
     undisturbed: &[RunOutcome],
-    is_selected: &dyn Fn(usize, &KillPoint) -> bool,
+    frequency: &dyn Fn(&KillPoint) -> Frequency,
     verbs: &[&str],
 ) {
     let started_at = Instant::now();
-    let is_exhaustive = std::env::var(SCOPE_VARIABLE).is_ok_and(|how_many| how_many == "all");
+    let sample = Sample::from_environment();
     let all = kill_points(undisturbed);
-    let selected: Vec<KillPoint> = all
-        .iter()
-        .enumerate()
-        .filter(|(index, death)| is_exhaustive || is_selected(*index, death))
-        .map(|(_, death)| death.clone())
-        .collect();
+    let selected = all.iter().enumerate().filter(|(index, kill_point)| sample.includes(frequency(kill_point), *index));
+    let selected: Vec<KillPoint> = selected.map(|(_, kill_point)| kill_point.clone()).collect();
 
     let mut kill_runs = KillRuns::new(scenario, &undisturbed[0]);
     let recoveries = kill_runs.run_all(selected).await;
     let (second_kills, verbs) = match scenario.storage() {
-        MatrixStorage::Servers { .. } if !is_exhaustive => {
+        MatrixStorage::Servers { .. } if !sample.is_nightly() => {
             (Vec::new(), verbs.iter().copied().filter(|verb| is_store_call(verb)).collect())
         }
-        _ => (second_kill_points(&recoveries, undisturbed, is_exhaustive), verbs.to_vec()),
+        _ => (second_kill_points(&recoveries, undisturbed, sample), verbs.to_vec()),
     };
     let once = kill_runs.table.runs();
     kill_runs.run_all(second_kills.clone()).await;
-    // A recovery doesn't pass all of the points that it passed before, so that a pair may be missed.
-    let missed: Vec<&str> = verbs.iter().copied().filter(|verb| !kill_runs.killed.contains(*verb)).collect();
-    kill_runs.run_all(other_second_kill_points(&recoveries, &second_kills, &missed)).await;
+    if sample.includes_core() {
+        kill_runs.run_missed(&recoveries, second_kills, &verbs).await;
+    }
     let twice = kill_runs.table.runs() - once;
     println!("{}", kill_runs.table);
     println!(
-        "{once} of {} deaths and {twice} second ones in {:.1?} ({SCOPE_VARIABLE}=all tries all), the slowest run took {:.1?}",
+        "{once} of {} deaths and {twice} second ones in {:.1?} ({sample}), the slowest run took {:.1?}",
         all.len(),
         started_at.elapsed(),
         kill_runs.slowest
@@ -229,7 +237,7 @@ async fn run_kills<S: Scenario>(
     assert!(is_acceptable, "deaths that other turns showed did not come: {:#?}", kill_runs.unreached);
     println!("died around: {}", kill_runs.killed.iter().map(String::as_str).collect::<Vec<_>>().join(" "));
     let unkilled: Vec<&&str> = verbs.iter().filter(|verb| !kill_runs.killed.contains(**verb)).collect();
-    assert!(unkilled.is_empty(), "no process died around {unkilled:?}");
+    assert!(unkilled.is_empty() || !sample.includes_core(), "no process died around {unkilled:?}");
 }
 
 /// The kill points that were run, and their results.
@@ -280,14 +288,31 @@ impl<'a, S: Scenario> KillRuns<'a, S> {
         }
         recoveries
     }
+
+    /// Runs further second kills, one a round around each of the `verbs` around which no process was killed yet. A recovery
+    /// doesn't pass all of the points that it passed before, so that a pair may be missed.
+    async fn run_missed(
+        &mut self,
+        recoveries: &[(KillPoint, Vec<CrashPoint>)],
+        mut tried: Vec<KillPoint>,
+        verbs: &[&str],
+    ) {
+        for _ in 0..MAX_SECOND_KILLS {
+            let missed = verbs.iter().filter(|verb| !self.killed.contains(**verb));
+            let further: Vec<KillPoint> =
+                missed.filter_map(|verb| other_second_kill_point(recoveries, &tried, verb)).collect();
+            tried.extend(further.iter().cloned());
+            self.run_all(further).await;
+        }
+    }
 }
 
-/// Returns second kill points, at points that processes passed during recovery: one on each side of each call, a few
-/// where only a recovering process makes it. Each follows one first kill, unless the matrix is exhaustive.
+/// Returns second kill points, at points that processes passed during recovery: one on each side of each call by turns, a
+/// few in every run where only a recovering process makes it. Each follows one first kill.
 fn second_kill_points(
     recoveries: &[(KillPoint, Vec<CrashPoint>)],
     undisturbed: &[RunOutcome],
-    is_exhaustive: bool,
+    sample: Sample,
 ) -> Vec<KillPoint> {
     let usual: BTreeSet<&str> =
         undisturbed.iter().flat_map(|outcome| &outcome.points).map(|point| point.call.as_str()).collect();
@@ -300,10 +325,15 @@ fn second_kill_points(
     let mut tried: HashMap<(String, Side), usize> = HashMap::new();
     let mut kill_points = Vec::new();
     for (index, (second, firsts)) in by_point.into_iter().enumerate() {
-        let call_kills = tried.entry((second.call.clone(), second.side)).or_default();
-        let max_kills = if usual.contains(second.call.as_str()) { 1 } else { MAX_SECOND_KILLS };
-        if is_exhaustive || *call_kills < max_kills {
-            *call_kills += 1;
+        let calls = tried.entry((second.call.clone(), second.side)).or_default();
+        *calls += 1;
+        let is_usual = usual.contains(second.call.as_str());
+        let frequency = match *calls {
+            1 if is_usual => Frequency::OneIn(RUNS_PER_SECOND_KILL),
+            1..=MAX_SECOND_KILLS if !is_usual => Frequency::EveryRun,
+            _ => Frequency::Nightly,
+        };
+        if sample.includes(frequency, index) {
             // Which first death goes before it changes from point to point, so that many are met.
             let first = firsts[index % firsts.len()].clone();
             kill_points.push(KillPoint::Twice { first: Box::new(first), second });
@@ -312,20 +342,17 @@ fn second_kill_points(
     kill_points
 }
 
-/// Returns further second kills around the calls that were missed, each after another first one.
-fn other_second_kill_points(
+/// Returns a second kill around a call that was not tried yet.
+fn other_second_kill_point(
     recoveries: &[(KillPoint, Vec<CrashPoint>)],
     tried: &[KillPoint],
-    missed: &[&str],
-) -> Vec<KillPoint> {
-    let around = |call: &str| {
-        let pairs = recoveries.iter().filter_map(|(first, points)| {
-            let second = points.iter().find(|point| point.call == call)?.clone();
-            Some(KillPoint::Twice { first: Box::new(first.clone()), second })
-        });
-        pairs.filter(|pair| !tried.contains(pair)).take(MAX_SECOND_KILLS).collect::<Vec<_>>()
-    };
-    missed.iter().flat_map(|call| around(call)).collect()
+    call: &str,
+) -> Option<KillPoint> {
+    let mut pairs = recoveries.iter().filter_map(|(first, points)| {
+        let second = points.iter().find(|point| point.call == call)?.clone();
+        Some(KillPoint::Twice { first: Box::new(first.clone()), second })
+    });
+    pairs.find(|pair| !tried.contains(pair))
 }
 
 /// Runs until the process was killed at its kill point, or has missed it in every attempt.
@@ -340,33 +367,42 @@ async fn run_until_killed(scenario: &impl Scenario, kill_point: &KillPoint) -> R
     outcome
 }
 
-/// Whether a death is tried unless all are: everything where most can go wrong; where keys help, every point around the
-/// ledger, the channel and what comes in, and a third of the rest; elsewhere what leaves a send in doubt, and what is
-/// the adapter's or the reply's alone.
-fn is_worth_trying(platform: MatrixPlatform, index: usize, kill_point: &KillPoint) -> bool {
-    let is_around = |port: &str| matches!(kill_point, KillPoint::At(point) if point.call.starts_with(port));
-    let is_kill = matches!(kill_point, KillPoint::During { .. });
+/// How often a kill of a turn is tried: on every platform in every run what leaves a send in doubt, and what is the
+/// adapter's or the reply's alone; where keys help, also every point around the ledger; by turns the rest where most can go
+/// wrong, and where keys help.
+fn turn_frequency(platform: MatrixPlatform, kill_point: &KillPoint) -> Frequency {
+    let is_around = |ports: &[&str]| {
+        let KillPoint::At(point) = kill_point else { return false };
+        ports.iter().any(|port| point.call.starts_with(port))
+    };
+    let core: &[&str] = match platform {
+        MatrixPlatform::Telegram | MatrixPlatform::TelegramWithoutLookUp => {
+            &["channel.", "inbound.", "ledger.settle_part"]
+        }
+        MatrixPlatform::Discord => &["ledger.", "channel.", "inbound.", "fetcher."],
+        MatrixPlatform::DiscordBundle => &[
+            "channel.",
+            "inbound.",
+            "fetcher.",
+            "ledger.load_checkpoint",
+            "ledger.save_checkpoint",
+            "ledger.settle_part",
+        ],
+        MatrixPlatform::DiscordForgotten => &["channel.", "ledger.settle_part"],
+    };
+    if matches!(kill_point, KillPoint::During { .. }) || is_around(core) {
+        return Frequency::EveryRun;
+    }
     match platform {
-        MatrixPlatform::TelegramWithoutLookUp => true,
-        MatrixPlatform::Telegram => {
-            is_kill || is_around("channel.") || is_around("inbound.") || is_around("ledger.settle_part")
+        MatrixPlatform::TelegramWithoutLookUp => Frequency::OneIn(RUNS_PER_TURN_POINT),
+        MatrixPlatform::Discord => Frequency::OneIn(RUNS_PER_COMMON_POINT),
+        MatrixPlatform::Telegram | MatrixPlatform::DiscordBundle | MatrixPlatform::DiscordForgotten => {
+            Frequency::Nightly
         }
-        MatrixPlatform::Discord => {
-            let ports = ["ledger.", "channel.", "inbound.", "fetcher."];
-            is_kill || ports.into_iter().any(is_around) || index.is_multiple_of(3)
-        }
-        MatrixPlatform::DiscordBundle => {
-            let inbound_calls = ["inbound.", "fetcher.", "ledger.load_checkpoint", "ledger.save_checkpoint"];
-            is_kill
-                || is_around("channel.")
-                || inbound_calls.into_iter().any(is_around)
-                || is_around("ledger.settle_part")
-        }
-        MatrixPlatform::DiscordForgotten => is_kill || is_around("channel.") || is_around("ledger.settle_part"),
     }
 }
 
-/// Whether a death is tried on servers unless all are: one on each side of every call of the ledger and of the blobs. What
+/// Whether a death is tried on servers in every run: one on each side of every call of the ledger and of the blobs. What
 /// a commit on PostgreSQL or an upload to S3 leaves behind is theirs; what is made of it, the runs on the disk try out.
 fn is_first_store_call(kill_point: &KillPoint) -> bool {
     matches!(kill_point, KillPoint::At(point) if point.nth == 1 && is_store_call(&point.call))

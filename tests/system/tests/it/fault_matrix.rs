@@ -11,6 +11,10 @@ use std::{fmt::Write, time::Duration};
 use futures::{StreamExt, stream};
 use satchel_domain::capabilities::LookupRule;
 use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_requirements::{
+    exclusion::shared,
+    sample::{Frequency, Sample},
+};
 use satchel_system::crash::ChannelAdapter;
 
 use self::harness::{CellResult, Column, MatrixCell, run_cell};
@@ -182,11 +186,15 @@ impl FaultPlatform {
 }
 
 async fn run_matrix(platform: FaultPlatform) {
-    let delivery_fates = delivery_fates();
+    let _machine = shared("machine");
+    let (sample, delivery_fates) = (Sample::from_environment(), delivery_fates());
     let cells = delivery_fates.iter().flat_map(|delivery_fate| Column::ALL.map(|column| (delivery_fate, column)));
-    let mut results: Vec<(usize, String, Vec<String>)> = stream::iter(cells.enumerate())
+    let mut cells: Vec<_> = cells.enumerate().collect();
+    // Those that wait longest begin first, so that the others are run beside them.
+    cells.sort_by_key(|(_, (fate, _))| fate.max_age);
+    let mut results: Vec<(usize, String, Vec<String>)> = stream::iter(cells)
         .map(|(at, (fate, column))| async move {
-            if !fate.is_applicable(column, platform) {
+            if !fate.is_applicable(column, platform) || !sample.includes(Frequency::EveryRun, at) {
                 return (at, "-".to_owned(), Vec::new());
             }
             let DeliveryFate { fault, lasts_ms, next_fault, max_age, key_ttl, .. } = *fate;

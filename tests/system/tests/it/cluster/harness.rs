@@ -13,6 +13,7 @@ use satchel_fake_discord::{DiscordRules, FakeDiscord};
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
+use satchel_requirements::exclusion::{TestLock, alone};
 use satchel_servers::{S3Server, nats::NatsServer, postgres::TestDatabase};
 use satchel_system::real_binary::TestHome;
 use tokio::process::{Child, Command};
@@ -52,12 +53,15 @@ pub(super) struct ClusterServers {
     pub(super) database: TestDatabase,
     pub(super) bucket: S3Server,
     pub(super) nats: NatsServer,
+    /// Up to seven processes, and leases that a machine without time for them would lose.
+    _alone: TestLock,
 }
 
 impl ClusterServers {
     /// Starts them on a database. The error is what a test would need.
     pub(super) async fn start(database: TestDatabase) -> Result<Self, String> {
-        Ok(Self { database, bucket: S3Server::start().await?, nats: NatsServer::start().await? })
+        let alone = alone("cluster");
+        Ok(Self { database, bucket: S3Server::start().await?, nats: NatsServer::start().await?, _alone: alone })
     }
 }
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use satchel_fake_kit::Fault;
 use satchel_fake_model::{ModelReply, ReplyPiece};
-use satchel_requirements::required;
+use satchel_requirements::{
+    exclusion::shared,
+    required,
+    sample::{Frequency, Sample},
+};
 use satchel_servers::{
     TcpProxy,
     postgres::{PostgresServer, TestDatabase},
@@ -22,6 +26,9 @@ const ANSWER_TIME: Duration = Duration::from_millis(300);
 
 const GATEWAY: &[&str] = &["--role", "gateway"];
 const AGENT: &[&str] = &["--role", "agent"];
+
+/// Of the outages, every other is tried in a run of the gate.
+const RUNS_PER_OUTAGE: Frequency = Frequency::OneIn(2);
 
 /// What an agent logs that can't renew its leases for so long that others may have its lanes.
 const LEASES_LOST: &str = "leases expired before renewal";
@@ -102,8 +109,12 @@ fn assert_everything_arrived_once(cluster: &Cluster, people: impl Iterator<Item 
 /// loses every connection to a server that has every commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_away_past_all_leases_loses_and_repeats_nothing() {
+    if !Sample::from_environment().is_turn_of(RUNS_PER_OUTAGE, 4) {
+        return;
+    }
     let Some(database) = required(TestDatabase::create().await) else { return };
     let Some(servers) = required(ClusterServers::start(database).await) else { return };
+    let _machine = shared("machine");
     let cluster = open_cluster(servers, 4).await;
     let proxies = ServerProxies::open(&cluster.servers).await;
     for arguments in [GATEWAY, GATEWAY, AGENT, AGENT] {
@@ -135,8 +146,12 @@ async fn database_away_past_all_leases_loses_and_repeats_nothing() {
 /// for 40 seconds, so that one outage is like another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bus_and_bucket_away_delay_files_alone() {
+    if !Sample::from_environment().is_turn_of(RUNS_PER_OUTAGE, 5) {
+        return;
+    }
     let Some(database) = required(TestDatabase::create().await) else { return };
     let Some(servers) = required(ClusterServers::start(database).await) else { return };
+    let _machine = shared("machine");
     let cluster = open_cluster(servers, 2).await;
     let proxies = ServerProxies::open(&cluster.servers).await;
     for arguments in [GATEWAY, AGENT, AGENT] {
@@ -178,9 +193,13 @@ async fn bus_and_bucket_away_delay_files_alone() {
 /// The server crashes and is started again, the first time with transactions open that wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_restarted_in_mid_transaction_loses_and_repeats_nothing() {
+    if !Sample::from_environment().is_turn_of(RUNS_PER_OUTAGE, 6) {
+        return;
+    }
     let Some(server) = required(PostgresServer::start_private().await) else { return };
     let database = server.create_database().await.expect("the server runs");
     let Some(servers) = required(ClusterServers::start(database).await) else { return };
+    let _machine = shared("machine");
     let cluster = open_cluster(servers, 3).await;
     for arguments in [GATEWAY, GATEWAY, AGENT, AGENT] {
         cluster.add(arguments);
@@ -219,8 +238,12 @@ async fn crash_in_mid_transaction(server: &PostgresServer, database: &TestDataba
 /// take its lanes; what it had under way is not sent twice, and what it finishes is not committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_that_is_cut_off_commits_and_repeats_nothing() {
+    if !Sample::from_environment().is_turn_of(RUNS_PER_OUTAGE, 7) {
+        return;
+    }
     let Some(database) = required(TestDatabase::create().await) else { return };
     let Some(servers) = required(ClusterServers::start(database).await) else { return };
+    let _machine = shared("machine");
     let cluster = Cluster::open_on(servers, 2).await;
     let [one, two] = [0, 1].map(|index| cluster.people().nth(index).expect("two people"));
     let proxies = ServerProxies::open(&cluster.servers).await;

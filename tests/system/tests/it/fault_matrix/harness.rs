@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use futures::TryStreamExt;
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
 use satchel::{
     build::{Satchel, SatchelOptions, build},
     ports::{ExtraTool, Ports},
@@ -22,7 +23,10 @@ use satchel_local::{
     LocalBus, ScriptedModel, SystemClock, UuidV7,
     scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::{Archive, Clock, ledger::OutboxQuery};
+use satchel_ports::{
+    Archive, Clock, LanguageModel, ModelError, ModelEvent, ModelRequest, language_model::ModelStream,
+    ledger::OutboxQuery,
+};
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
@@ -44,6 +48,10 @@ use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 const TURNS_TIMEOUT: Duration = Duration::from_secs(15);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The longest wait for the beginning of a reply that is shown while it grows: the fault may keep it away. The product
+/// shows it after 300 ms; a busy machine may be as late again and more.
+const DRAFT_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 const TEXT: &str = "Here is *what* you asked for.";
 /// The same as Telegram shows it, where Markdown becomes entities.
@@ -167,7 +175,7 @@ pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
     if let Some(window) = cell.key_ttl {
         rules = rules.with_nonce_window(window);
     }
-    let platform = TestPlatform::open(rules.clone()).await;
+    let platform = Arc::new(TestPlatform::open(rules.clone()).await);
     let conversation = TestPlatform::conversation(adapter);
     // The streamed message grows once; its only edit is the last.
     let stream = match cell.column {
@@ -215,7 +223,7 @@ pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
 async fn start_product(
     cell: &MatrixCell,
     capabilities: ChannelCapabilities,
-    platform: &TestPlatform,
+    platform: &Arc<TestPlatform>,
     directory: &Path,
     ledger: Arc<SqliteLedger>,
     clock: Arc<dyn Clock>,
@@ -253,7 +261,12 @@ async fn start_product(
         workspace: Arc::new(workspace.expect("workspaces")),
         bus: Arc::new(LocalBus::new()),
         fetcher,
-        model: Arc::new(ScriptedModel::new(model_script(cell.column))),
+        model: Arc::new(DraftModel {
+            script: ScriptedModel::new(model_script(cell.column)),
+            platform: Arc::downgrade(platform),
+            conversation: TestPlatform::conversation(cell.platform.adapter),
+            waits: matches!(cell.column, Column::Stream | Column::Edit),
+        }),
         models: BTreeMap::new(),
         speech: Some(Arc::new(FakeSpeech)),
         scripts: None,
@@ -274,6 +287,50 @@ async fn start_product(
     })
 }
 
+/// A model that, where replies are shown while they grow, continues once the beginning is on the platform.
+struct DraftModel {
+    script: ScriptedModel,
+    platform: Weak<TestPlatform>,
+    conversation: ConversationId,
+    waits: bool,
+}
+
+#[async_trait]
+impl LanguageModel for DraftModel {
+    fn name(&self) -> String {
+        self.script.name()
+    }
+
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
+        let events = self.script.stream(request).await?;
+        if !self.waits {
+            return Ok(events);
+        }
+        let (platform, conversation) = (Weak::clone(&self.platform), self.conversation.clone());
+        Ok(Box::pin(events.enumerate().then(move |(index, event)| {
+            let (platform, conversation) = (Weak::clone(&platform), conversation.clone());
+            async move {
+                if index > 0 && matches!(event, Ok(ModelEvent::Text(_))) {
+                    let draft = wait_until_shown(&platform, &conversation);
+                    // Where it is kept away for longer, the reply is complete without it.
+                    let _is_shown = tokio::time::timeout(DRAFT_TIMEOUT, draft).await;
+                }
+                event
+            }
+        })))
+    }
+}
+
+/// Waits until anything of the product is on the platform, or the platform is gone.
+async fn wait_until_shown(platform: &Weak<TestPlatform>, conversation: &ConversationId) {
+    while platform
+        .upgrade()
+        .is_some_and(|platform| platform.transcript().visible(conversation).all(|message| !message.own))
+    {
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
 fn model_script(column: Column) -> ModelScript {
     let call = |name: &str, arguments| ScriptedPiece::Call { name: name.to_owned(), arguments };
     let when = |words: &str, pieces| ScriptedAnswer { when: Some(words.to_owned()), pieces, refuse: None };
@@ -283,14 +340,12 @@ fn model_script(column: Column) -> ModelScript {
         calls.push(call("request_voice", json!({})));
     }
     let (head, tail) = TEXT.split_at(7);
-    // What grows is shown after 300 ms; a busy machine may be as late again and more.
-    let pause = if matches!(column, Column::Stream | Column::Edit) { 1_500 } else { 400 };
     let said = |text: &str| ScriptedPiece::Text(text.to_owned());
     ModelScript {
         pick: AnswerOrder::ByProgress,
         answers: vec![
             when("first", calls),
-            when("first", vec![said(head), ScriptedPiece::WaitMs(pause), said(tail)]),
+            when("first", vec![said(head), said(tail)]),
             when("second", vec![said(SECOND_REPLY)]),
         ],
     }

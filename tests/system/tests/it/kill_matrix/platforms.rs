@@ -2,7 +2,6 @@
 //! the same data against the same server, until all that people asked for is there.
 
 use std::{
-    collections::BTreeSet,
     fs::{self, File},
     process::Stdio,
     sync::Arc,
@@ -18,6 +17,10 @@ use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Leases,
     ledger::{AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord, WorkFilter},
+};
+use satchel_requirements::{
+    exclusion::shared,
+    sample::{Frequency, Sample},
 };
 use satchel_system::{crash::ChannelAdapter, real_binary::TestHome};
 use sha2::Digest;
@@ -40,9 +43,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The most often that a process is killed in one run: where a repeat is a send too, every other send is a kill.
 const MAX_KILLS: usize = 12;
 
-/// Every k is tried when this is set to `all`.
-const SCOPE_VARIABLE: &str = "SATCHEL_CRASH_MATRIX";
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_survives_sigkill_after_every_kth_send() {
     run_matrix(ChannelAdapter::Telegram).await;
@@ -54,6 +54,8 @@ async fn discord_survives_sigkill_after_every_kth_send() {
 }
 
 async fn run_matrix(adapter: ChannelAdapter) {
+    let _machine = shared("machine");
+    let sample = Sample::from_environment();
     let undisturbed = run_with_kills(adapter, None).await;
     let expected = visible_items(&undisturbed.transcript, &TestPlatform::conversation(adapter));
     let files = expected.iter().filter(|shown| matches!(shown, VisibleItem::File(_))).count() as u64;
@@ -61,14 +63,14 @@ async fn run_matrix(adapter: ChannelAdapter) {
     assert_eq!(undisturbed.problems(adapter, &expected), Vec::<String>::new(), "{}", undisturbed.summary());
     // A reply that was shown while it grew was sent once more.
     let sends = undisturbed.transcript.visible(&TestPlatform::conversation(adapter)).count() as u64;
-    let is_exhaustive = std::env::var(SCOPE_VARIABLE).is_ok_and(|how_many| how_many == "all");
-    let every: BTreeSet<u64> =
-        if is_exhaustive { (1..=sends).collect() } else { [1, 2, sends.div_ceil(2), sends].into() };
+    let core = [1, 2, sends.div_ceil(2), sends];
+    let frequency = |every: u64| if core.contains(&every) { Frequency::EveryRun } else { Frequency::Nightly };
+    let every = (1..=sends).enumerate().filter(|(index, every)| sample.includes(frequency(*every), *index));
 
     println!("every  kills  lost  twice  label  order  problems");
     let mut failures = Vec::new();
     let mut kills = 0;
-    for every in every {
+    for (_, every) in every {
         let started_at = Instant::now();
         let run = run_with_kills(adapter, Some(every)).await;
         let (problems, conversation) = (run.problems(adapter, &expected), TestPlatform::conversation(adapter));
@@ -86,7 +88,7 @@ async fn run_matrix(adapter: ChannelAdapter) {
         assert!(run.kills > 0, "no process was killed after send {every}:\n{}", run.summary());
         kills += run.kills;
     }
-    println!("{adapter:?}: {sends} sends undisturbed, {kills} kills ({SCOPE_VARIABLE}=all tries every k)");
+    println!("{adapter:?}: {sends} sends undisturbed, {kills} kills ({sample})");
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
