@@ -1,7 +1,7 @@
 //! How long the steps of a task take, and how much of the machine they use.
 
 use std::{
-    fmt, fs, thread,
+    fmt, fs,
     time::{Duration, Instant},
 };
 
@@ -15,45 +15,64 @@ pub(crate) struct StepTimes(Vec<StepTime>);
 struct StepTime {
     title: &'static str,
     wall: Duration,
-    /// Processor time, user and system, of the processes that the step started; `None` where the system doesn't count it.
+    /// Processor time, user and system, of the processes that the step started and waited for; `None` where the system
+    /// doesn't count it. Servers that outlive the process that started them are not among them.
     processor: Option<Duration>,
+    /// Time of all cores, and how much of it any process of the machine used.
+    cores: Option<CoreTime>,
+}
+
+/// Time of all cores together, in clock ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CoreTime {
+    busy: u64,
+    all: u64,
+}
+
+impl CoreTime {
+    fn since(self, earlier: Self) -> Self {
+        Self { busy: self.busy.saturating_sub(earlier.busy), all: self.all.saturating_sub(earlier.all) }
+    }
+
+    fn used_percent(self) -> u64 {
+        100 * self.busy / self.all.max(1)
+    }
 }
 
 impl StepTimes {
     /// Prints the title of a step, runs it and records its times, whether it succeeds or not.
     pub(crate) fn measure<T>(&mut self, title: &'static str, step: impl FnOnce() -> Result<T>) -> Result<T> {
         println!("\n── {title}");
-        let (started_at, processor_before) = (Instant::now(), processor_of_children());
+        let (started_at, processor_before, cores_before) = (Instant::now(), processor_of_children(), core_time());
         let outcome = step();
         let processor = processor_of_children().zip(processor_before);
         let processor = processor.map(|(after, before)| after.saturating_sub(before));
-        self.0.push(StepTime { title, wall: started_at.elapsed(), processor });
+        let cores = core_time().zip(cores_before).map(|(after, before)| after.since(before));
+        self.0.push(StepTime { title, wall: started_at.elapsed(), processor, cores });
         outcome
     }
 }
 
 impl fmt::Display for StepTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        writeln!(f, "{:>8} {:>9} {:>5}  step", "wall", "processor", "use")?;
-        let write_row = |f: &mut fmt::Formatter<'_>, title: &str, wall: Duration, processor: Option<Duration>| {
-            let (processor, utilisation) = match processor {
-                Some(processor) => {
-                    let available = wall.as_secs_f64() * cores as f64;
-                    let used = 100.0 * processor.as_secs_f64() / available.max(f64::MIN_POSITIVE);
-                    (format!("{:.1} s", processor.as_secs_f64()), format!("{used:.0} %"))
-                }
-                None => ("-".to_owned(), "-".to_owned()),
-            };
-            write!(f, "{:>6.1} s {processor:>9} {utilisation:>5}  {title}", wall.as_secs_f64())
+        writeln!(f, "{:>8} {:>9} {:>8}  step", "wall", "processor", "machine")?;
+        let write_row = |f: &mut fmt::Formatter<'_>, step: &StepTime| {
+            let processor = step.processor.map_or("-".to_owned(), |time| format!("{:.1} s", time.as_secs_f64()));
+            let machine = step.cores.map_or("-".to_owned(), |cores| format!("{} %", cores.used_percent()));
+            write!(f, "{:>6.1} s {processor:>9} {machine:>8}  {}", step.wall.as_secs_f64(), step.title)
         };
-        for StepTime { title, wall, processor } in &self.0 {
-            write_row(f, title, *wall, *processor)?;
+        for step in &self.0 {
+            write_row(f, step)?;
             writeln!(f)?;
         }
-        let wall = self.0.iter().map(|step| step.wall).sum();
-        let processor = self.0.iter().map(|step| step.processor).sum();
-        write_row(f, &format!("all, on {cores} cores"), wall, processor)
+        let sum = |one: CoreTime, other: CoreTime| CoreTime { busy: one.busy + other.busy, all: one.all + other.all };
+        let all = StepTime {
+            title: "all",
+            wall: self.0.iter().map(|step| step.wall).sum(),
+            processor: self.0.iter().map(|step| step.processor).sum(),
+            cores: self.0.iter().filter_map(|step| step.cores).reduce(sum),
+        };
+        write_row(f, &all)
     }
 }
 
@@ -71,6 +90,20 @@ fn parse_children_ticks(stat: &str) -> Option<u64> {
     Some(from_cutime.next()?.ok()? + from_cutime.next()?.ok()?)
 }
 
+fn core_time() -> Option<CoreTime> {
+    parse_core_time(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// Reads the first line of `/proc/stat`, proc_stat(5): `cpu user nice system idle iowait irq softirq steal …`. The guests that
+/// follow are in `user` and `nice` already.
+fn parse_core_time(stat: &str) -> Option<CoreTime> {
+    let times: Option<Vec<u64>> =
+        stat.lines().next()?.split_whitespace().skip(1).take(8).map(|time| time.parse().ok()).collect();
+    let times = times.filter(|times| times.len() == 8)?;
+    let all: u64 = times.iter().sum();
+    Some(CoreTime { busy: all - times[3] - times[4], all })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,14 +116,22 @@ mod tests {
     }
 
     #[test]
+    fn machine_is_busy_except_when_idle_or_waiting_for_a_disk() {
+        let stat = |line: &str| parse_core_time(&format!("{line}\ncpu0 1 1 1 1 1 1 1 1 1 1\n"));
+        let (before, after) = (stat("cpu  10 0 5 80 5 0 0 0 0 0"), stat("cpu  50 2 15 120 15 1 1 1 30 0"));
+        let used = after.unwrap().since(before.unwrap());
+        assert_eq!((used, used.used_percent()), (CoreTime { busy: 55, all: 105 }, 52));
+        assert_eq!(stat("cpu  10 0 5"), None);
+    }
+
+    #[test]
     fn every_step_is_listed_with_its_times_even_a_failed_one() {
         let mut times = StepTimes::default();
         assert_eq!(times.measure("one", || Ok(7)).unwrap(), 7);
         times.measure("two", || anyhow::bail!("no") as Result<()>).unwrap_err();
         let table = times.to_string();
         let titles: Vec<&str> = table.lines().filter_map(|line| line.rsplit_once("  ")).map(|(_, end)| end).collect();
-        assert_eq!(titles[..3], ["step", "one", "two"]);
-        assert!(titles[3].starts_with("all, on "), "{table}");
+        assert_eq!(titles, ["step", "one", "two", "all"]);
     }
 
     #[test]
