@@ -282,7 +282,7 @@ export function createComposer(actions) {
     attach: () => picker.click(),
     complain: (words) => tell(complaint, words),
     get uploads() {
-      return [...drafts.values()].some(({ uploads }) => uploads.some(isUnderWay));
+      return early.length > 0 || [...drafts.values()].some(({ uploads }) => uploads.some(isUnderWay));
     },
   };
 }

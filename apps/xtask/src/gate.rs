@@ -145,6 +145,11 @@ fn run_tests(times: &mut StepTimes, target: &Path, seed: u64) -> Result<()> {
         run_command(name, command.env(SkippedTests::DIRECTORY_VARIABLE, &records))
     };
     let run = test_arguments(has_nextest);
+    let report = worker::root()?.join(TEST_REPORT);
+    // That of an earlier run says nothing about this one, which may end before it writes its own.
+    if report.is_file() {
+        fs::remove_file(&report).with_context(|| format!("failed to remove `{}`", report.display()))?;
+    }
     let worker_outcome = times.measure("tests of the script worker", || {
         run_recorded("the script worker's tests", worker::command(run.iter().map(String::as_str))?)
     });
@@ -153,7 +158,8 @@ fn run_tests(times: &mut StepTimes, target: &Path, seed: u64) -> Result<()> {
         tests.args(&run).args(ALL_TESTS);
         run_recorded("the tests", tests)
     });
-    let test_times = if has_nextest { Some(TestTimes::read(&worker::root()?.join(TEST_REPORT))?) } else { None };
+    let is_reported = report.is_file() || has_nextest && outcome.is_ok();
+    let test_times = is_reported.then(|| TestTimes::read(&report)).transpose()?;
     if let Some(test_times) = &test_times {
         println!("\n── times of the tests\n{test_times}");
     }

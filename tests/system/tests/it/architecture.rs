@@ -404,8 +404,8 @@ fn only_the_core_requires_documentation() {
     requires_docs(&workspace_root());
 }
 
-/// An example in a comment would be a program of its own to build. Cargo looks for them only where `doctest` is on, so one
-/// that is written all the same would never be compiled.
+/// Each example in a comment would be a separate program to build. Cargo builds them only where `doctest` is on, so an
+/// example elsewhere is never compiled.
 #[test]
 fn examples_are_tests_and_not_in_comments() {
     let metadata = metadata();
