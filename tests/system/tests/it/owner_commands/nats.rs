@@ -6,7 +6,7 @@ use async_nats::{
     ConnectOptions,
     jetstream::{self, consumer::pull, stream},
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use satchel_fake_kit::PythonClient;
 use satchel_fake_model::{FakeModelServer, ModelReply, ReplyPiece, ScriptedCall};
 use satchel_requirements::required;
@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{retries::home_with_model, server_process::ServerProcess};
+
+/// Where replies to the sender of the requests arrive.
+const REPLIES: &str = "satchel.v1.evt.nats.orders.agent.output.response.text";
 
 /// Longer than a turn takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -83,7 +86,7 @@ async fn request_of_a_killed_process_is_one_turn() {
     };
     stream.create_consumer(consumer).await.expect("a consumer");
     let mut receipts = client.subscribe("satchel.v1.receipt.order-1").await.expect("a subscription");
-    let mut completions = client.subscribe("satchel.v1.evt.nats.orders.turn.completed").await.expect("a subscription");
+    let mut replies = client.subscribe(REPLIES).await.expect("a subscription");
     let (fake, home) = home_on_nats(&format!("nats://satchel:pw@{}", server.address())).await;
     // The turn that the first process has begun is continued by the second.
     for _ in 0..2 {
@@ -110,11 +113,14 @@ async fn request_of_a_killed_process_is_one_turn() {
         turns.insert(next_receipt().await);
     }
     assert_eq!(turns.len(), 1, "every delivery of the request is the same turn: {turns:?}");
-    let completed = timeout(TIMEOUT, completions.next()).await.expect("it is answered").expect("it is open");
-    let completed: Value = serde_json::from_slice(&completed.payload).expect("it is JSON");
-    assert!(turns.contains(completed["turn"].as_str().expect("a turn")), "{completed}");
+    let reply = timeout(TIMEOUT, replies.next()).await.expect("it is answered").expect("it is open");
+    let reply: Value = serde_json::from_slice(&reply.payload).expect("it is JSON");
+    assert!(turns.contains(reply["turn"].as_str().expect("a turn")) && reply["text"] == "Once.", "{reply}");
     satchel.send_signal("TERM");
     assert_eq!(satchel.wait_for_exit().exit_code(), Some(0));
+    let events = context.get_stream("SATCHEL_EVENTS").await.expect("it holds the replies");
+    let mut stored = events.info_with_subjects(REPLIES).await.expect("the server counts them");
+    assert_eq!(stored.try_next().await.expect("they are listed"), Some((REPLIES.to_owned(), 1)));
 }
 
 /// Whatever others publish, Satchel goes on, skips what it can't read, and counts that.
