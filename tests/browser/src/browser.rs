@@ -33,6 +33,9 @@ const CHROMIUM_FLAGS: [&str; 11] = [
     "--lang=en-GB",
 ];
 
+/// How often the driver is started where its port is taken.
+const MAX_DRIVER_STARTS: usize = 5;
+
 /// Notes what the Content-Security-Policy refuses, before anything of a page runs, and what goes wrong in its scripts.
 const ERROR_COLLECTOR_SCRIPT: &str = "window.refusals = [];
     addEventListener('securitypolicyviolation', event =>
@@ -181,6 +184,13 @@ impl Browser {
 
 impl Driver {
     fn start() -> Self {
+        // It lets the system choose a port for IPv4 and ends where another program has the same one for IPv6.
+        let started = (0..MAX_DRIVER_STARTS).find_map(|_| Self::try_start());
+        started.expect("chromedriver says on which port it listens")
+    }
+
+    /// Returns `None` if it ends at once.
+    fn try_start() -> Option<Self> {
         let mut command = Command::new("chromedriver");
         command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut process = command.spawn().expect("chromedriver starts");
@@ -190,10 +200,11 @@ impl Driver {
             let rest = line.split_once("started successfully on port ")?.1;
             Some(rest.trim_end_matches('.').to_owned())
         });
-        let port = port.expect("chromedriver says on which port it listens");
+        // Without a port, dropping it waits for its end.
+        let driver = Self { process, url: format!("http://127.0.0.1:{}", port.as_deref().unwrap_or_default()) };
         // Whatever else it says must not fill the pipe.
         std::thread::spawn(move || lines.count());
-        Self { process, url: format!("http://127.0.0.1:{port}") }
+        port.is_some().then_some(driver)
     }
 }
 

@@ -113,6 +113,36 @@ impl Page {
         .await
     }
 
+    /// Returns the words of what is or becomes visible. The page may put another element in its place at any time.
+    ///
+    /// # Panics
+    /// When it doesn't.
+    pub async fn text(&self, css: &str) -> String {
+        wait_until(&format!("{css} can be read"), async || self.find(css).await.text().await.ok()).await
+    }
+
+    /// Waits until what is visible has these words in it.
+    pub async fn wait_for_text(&self, css: &str, words: &str) {
+        let has_words = async || self.text(css).await.contains(words).then_some(());
+        wait_until(&format!("{css} says {words}"), has_words).await;
+    }
+
+    /// Clicks on what is or becomes visible.
+    ///
+    /// # Panics
+    /// When it can't be clicked.
+    pub async fn click_on(&self, css: &str) {
+        wait_until(&format!("{css} can be clicked"), async || self.find(css).await.click().await.ok()).await;
+    }
+
+    /// Presses keys on what is or becomes visible.
+    ///
+    /// # Panics
+    /// When it takes none.
+    pub async fn send_keys(&self, css: &str, keys: &str) {
+        wait_until(&format!("{css} takes keys"), async || self.find(css).await.send_keys(keys).await.ok()).await;
+    }
+
     /// Returns whether the page shows an element now, without waiting.
     pub async fn is_visible(&self, css: &str) -> bool {
         match self.browser.tab.find(Locator::Css(css)).await {

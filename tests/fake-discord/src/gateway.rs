@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::TestClock;
+use satchel_fake_kit::{TestClock, wait_for_change};
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, mpsc},
@@ -249,7 +249,7 @@ impl FakeGateway {
     /// Waits until it has seen what is wanted.
     ///
     /// # Errors
-    /// When it doesn't within ten seconds.
+    /// When it doesn't within a minute.
     pub async fn wait_until(&self, wanted: impl Fn(&GatewayReport) -> bool) -> Result<(), Elapsed> {
         self.shared.wait_until(|state| wanted(&state.report)).await
     }
@@ -257,7 +257,7 @@ impl FakeGateway {
     /// Waits until as many sessions as this are connected.
     ///
     /// # Errors
-    /// When they aren't within ten seconds.
+    /// When they aren't within a minute.
     pub async fn wait_connected(&self, count: usize) -> Result<(), Elapsed> {
         let connected = |state: &State| state.sessions.values().filter(|session| session.connection.is_some()).count();
         self.shared.wait_until(|state| connected(state) == count).await
@@ -320,18 +320,7 @@ impl Shared {
     }
 
     async fn wait_until(&self, wanted: impl Fn(&State) -> bool) -> Result<(), Elapsed> {
-        let waiting = async {
-            loop {
-                let changed = self.changed.notified();
-                tokio::pin!(changed);
-                changed.as_mut().enable();
-                if wanted(&self.state()) {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), waiting).await
+        wait_for_change(&self.changed, || wanted(&self.state())).await
     }
 }
 

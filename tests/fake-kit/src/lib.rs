@@ -3,6 +3,7 @@
 //!
 //! The servers themselves are in `tests/fake-telegram`, `tests/fake-discord` and `tests/fake-model`.
 
+mod condition;
 mod fake_file;
 mod fault;
 mod fault_script;
@@ -16,6 +17,7 @@ mod test_clock;
 mod transcript;
 mod upload;
 
+pub use condition::wait_for_change;
 pub use fake_file::FakeFile;
 pub use fault::{Fault, FaultTiming, RequestPhase, ServerFault};
 pub use fault_script::{FaultScript, ScriptedRequest};

@@ -18,10 +18,9 @@ use std::{
     collections::BTreeSet,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
-use satchel_fake_kit::{ListenerGate, TestClock};
+use satchel_fake_kit::{ListenerGate, TestClock, wait_for_change};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -165,21 +164,12 @@ impl FakeModelServer {
     /// Waits until what it was asked is as wanted.
     ///
     /// # Errors
-    /// When it isn't within ten seconds.
+    /// When it isn't within a minute.
     pub async fn wait_until(
         &self,
         wanted: impl Fn(&[RecordedRequest]) -> bool,
     ) -> Result<(), tokio::time::error::Elapsed> {
-        let waiting = async {
-            loop {
-                let changed = self.shared.changed.notified();
-                if wanted(&self.shared.state().requests) {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), waiting).await
+        wait_for_change(&self.shared.changed, || wanted(&self.shared.state().requests)).await
     }
 }
 

@@ -31,7 +31,7 @@ use std::{
 };
 
 use satchel_fake_kit::{
-    FaultScript, FaultTiming, LateRequests, ListenerGate, RequestPhase, ScriptedRequest, TestClock,
+    FaultScript, FaultTiming, LateRequests, ListenerGate, RequestPhase, ScriptedRequest, TestClock, wait_for_change,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -216,18 +216,9 @@ impl FakeTelegram {
     /// Waits until the chats read as wanted.
     ///
     /// # Errors
-    /// When they don't within ten seconds.
+    /// When they don't within a minute.
     pub async fn wait_until(&self, wanted: impl Fn(&TelegramTranscript) -> bool) -> Result<(), Elapsed> {
-        let waiting = async {
-            loop {
-                let changed = self.shared.changed.notified();
-                if wanted(&self.transcript()) {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), waiting).await
+        wait_for_change(&self.shared.changed, || wanted(&self.transcript())).await
     }
 
     /// How fast the bot has been.

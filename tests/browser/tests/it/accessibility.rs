@@ -59,7 +59,7 @@ async fn list_of_conversations_has_no_accessibility_findings() {
     page.find("dialog[open] h2").await;
     assert_no_findings(&page, &axe, "deleting").await;
     page.click("Cancel").await;
-    page.find("input[type=search]").await.send_keys("files").await.expect("the field takes text");
+    page.send_keys("input[type=search]", "files").await;
     page.find("nav mark").await;
     assert_no_findings(&page, &axe, "what a search found").await;
 }

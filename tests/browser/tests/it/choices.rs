@@ -44,13 +44,13 @@ async fn conversations_are_listed_and_kept_apart() {
         (listed == serde_json::json!(["write second.txt: two", "write first.txt: one"])).then_some(())
     })
     .await;
-    page.find("nav li:nth-child(2) a").await.click().await.expect("a link can be clicked");
+    page.click_on("nav li:nth-child(2) a").await;
     wait_until("the first is shown", async || {
         let shown = page.turns().await;
         (shown.len() == 1 && shown[0].reply_files == ["first.txt"]).then_some(())
     })
     .await;
-    assert_eq!(page.find("h1").await.text().await.expect("it has words"), "write first.txt: one");
+    assert_eq!(page.text("h1").await, "write first.txt: one");
     page.reload().await;
     assert_eq!(page.wait_for_reply(1).await[0].reply_files, ["first.txt"]);
     page.assert_no_page_errors().await;

@@ -145,7 +145,7 @@ async fn suggestion_is_accepted_by_touch_and_shown_as_text() {
     let width = "return document.documentElement.scrollWidth <= 360
         && document.querySelector('#suggestions').getBoundingClientRect().right <= 360";
     assert_eq!(page.browser.run_script(width, vec![]).await, true);
-    page.find("#suggestion-1").await.click().await.expect("an option can be touched");
+    page.click_on("#suggestion-1").await;
     wait_for_state(&page, json!(["/agent cook ", null])).await;
     assert_eq!(page.browser.run_script("return document.activeElement.id", vec![]).await, "message");
     page.assert_no_page_errors().await;

@@ -65,7 +65,7 @@ async fn conversations_are_named_pinned_archived_and_deleted() {
     page.click("Cancel").await;
     assert_eq!(page.wait_for_reply(1).await.len(), 1, "nothing is deleted unasked");
     choose(&page, "write plan.txt: secret", "Delete").await;
-    page.find("dialog[open] [type=submit]").await.click().await.expect("a button can be clicked");
+    page.click_on("dialog[open] [type=submit]").await;
     wait_for_list(&page, &json!([["Pinned", ["My <b>list</b>"]], ["Today", ["help"]]])).await;
     wait_until("what was open is gone", async || page.turns().await.is_empty().then_some(())).await;
     let found = server.get(&server.url("/api/search?q=secret")).await.json::<Value>().await.expect("it is JSON");
@@ -117,7 +117,7 @@ async fn list_is_worked_by_keys_alone() {
     press(&page, &[Key::Down]).await;
     press(&page, &[Key::Enter]).await;
     page.wait_for_reply(1).await;
-    assert_eq!(page.find("h1").await.text().await.expect("it has words"), "list my files");
+    assert_eq!(page.text("h1").await, "list my files");
     page.assert_no_page_errors().await;
 }
 
@@ -135,9 +135,8 @@ async fn search_leads_to_where_it_was_said() {
     page.wait_for_reply(1).await;
     let field = page.find("input[type=search]").await;
     field.send_keys("LIGHTH").await.expect("the field takes text");
-    let mark = page.find("nav mark").await;
-    assert_eq!(mark.text().await.expect("it has words"), "lighthouse");
-    mark.click().await.expect("a link can be clicked");
+    assert_eq!(page.text("nav mark").await, "lighthouse");
+    page.click_on("nav mark").await;
     let in_view = "const turn = document.activeElement.closest('article');
         const box = turn?.getBoundingClientRect();
         return turn && box.top >= 0 && box.top < innerHeight / 2 ? turn.querySelector('.bubble').innerText : null";
@@ -151,7 +150,7 @@ async fn search_leads_to_where_it_was_said() {
     page.find("nav section").await;
     field.send_keys("\"xyzzy OR *").await.expect("the field takes text");
     wait_until("nothing is found", async || {
-        let status = page.find("#search-status").await.text().await.ok()?;
+        let status = page.text("#search-status").await;
         (status == "Nothing has “\"xyzzy OR *”.").then_some(())
     })
     .await;
@@ -172,7 +171,7 @@ async fn more_conversations_than_a_page_has() {
     .await;
     page.visit(&server.url("/#/c0")).await;
     wait_until("its title is known, though it isn't listed", async || {
-        (page.find("h1").await.text().await.ok()? == "read page 0").then_some(())
+        (page.text("h1").await == "read page 0").then_some(())
     })
     .await;
     page.click("Show older conversations").await;

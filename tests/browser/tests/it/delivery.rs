@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use satchel_browser::{browser::Viewport, page::Page, samples::bytes, server::SatchelServer, wait::wait_until};
+use satchel_browser::{browser::Viewport, page::Page, samples::bytes, server::SatchelServer};
 use satchel_requirements::required;
 use serde_json::json;
 
@@ -65,14 +65,10 @@ async fn interrupted_upload_resumes_by_itself() {
     let file = server.home().write_file("slow.bin", &data);
     page.browser.slow_uploads(400_000).await;
     page.attach(&[&file]).await;
-    let tray = page.find("[aria-label='Files that go with the message']").await;
-    let wait_for_tray_text = async |words: &str| {
-        wait_until(&format!("the tray says {words}"), async || tray.text().await.ok()?.contains(words).then_some(()))
-            .await;
-    };
-    wait_for_tray_text("/s").await;
+    let tray = "[aria-label='Files that go with the message']";
+    page.wait_for_text(tray, "/s").await;
     server.kill();
-    wait_for_tray_text("Trying again").await;
+    page.wait_for_text(tray, "Trying again").await;
     page.browser.restore_upload_speed().await;
     server.restart().await;
     page.find(".upload-done").await;

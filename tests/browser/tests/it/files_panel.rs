@@ -75,9 +75,9 @@ async fn panel_filters_opens_and_downloads_files() {
         choose(&page, label, option).await;
         wait_for_names(&page, names).await;
     }
-    page.find("dialog[open] a[download='notes.md']").await.click().await.expect("a link can be clicked");
+    page.click_on("dialog[open] a[download='notes.md']").await;
     assert_eq!(page.wait_for_download("notes.md").await, b"# Notes\n");
-    page.find("dialog[open] [aria-label='Open beach.png']").await.click().await.expect("it can be clicked");
+    page.click_on("dialog[open] [aria-label='Open beach.png']").await;
     page.find(".lightbox[open] img").await;
     press(&page, Key::Escape).await;
     wait_for_focus(&page, "Open beach.png").await;

@@ -44,11 +44,8 @@ async fn title_of_leading_code_omits_the_fence() {
     send_lines(&page, "```python\nprint(6 * 7)\n```").await;
     page.wait_for_reply(1).await;
     for place in ["h1", "nav li span"] {
-        let title = page.find(place).await;
-        wait_until(&format!("{place} is the code"), async || {
-            (title.text().await.ok()? == "print(6 * 7)").then_some(())
-        })
-        .await;
+        let is_code = async || (page.text(place).await == "print(6 * 7)").then_some(());
+        wait_until(&format!("{place} is the code"), is_code).await;
     }
     page.assert_no_page_errors().await;
 }

@@ -31,7 +31,7 @@ async fn twenty_files_of_a_message_are_a_grid() {
     let columns = "return new Set([...document.querySelectorAll('.said figure')]
         .map(tile => Math.round(tile.getBoundingClientRect().left))).size";
     assert!(page.browser.run_script(columns, vec![]).await.as_u64() >= Some(3));
-    page.find("[aria-label='Open photo-1.png']").await.click().await.expect("a picture can be clicked");
+    page.click_on("[aria-label='Open photo-1.png']").await;
     let shown = "return document.querySelector('dialog[open] img').alt";
     for (key, name) in [(Key::Right, "photo-2.png"), (Key::Right, "photo-4.png"), (Key::Left, "photo-2.png")] {
         press(&page, key).await;

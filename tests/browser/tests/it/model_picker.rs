@@ -10,10 +10,7 @@ use crate::{accessibility::assert_no_findings, files_panel::press};
 const USUAL: &str = "Offline model · no key needed";
 
 async fn wait_for_model(page: &Page, text: &str) {
-    wait_until(&format!("{text} answers"), async || {
-        (page.find("#model").await.text().await.ok()? == text).then_some(())
-    })
-    .await;
+    wait_until(&format!("{text} answers"), async || (page.text("#model").await == text).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

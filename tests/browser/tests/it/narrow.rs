@@ -72,12 +72,12 @@ async fn everything_fits_and_is_reachable_at_360_pixels() {
     page.find("dialog[open] input").await;
     assert_fits(&page, "renaming").await;
     page.click("Cancel").await;
-    page.find("input[type=search]").await.send_keys("data").await.expect("the field takes text");
+    page.send_keys("input[type=search]", "data").await;
     page.find("nav mark").await;
     assert_fits(&page, "what a search found").await;
     page.click("New conversation").await;
     page.find("main h2").await;
-    let title = page.find("h1").await.text().await.expect("there is a title");
+    let title = page.text("h1").await;
     assert_eq!(title, "New conversation");
     page.click("Conversations").await;
     page.click("Keyboard shortcuts").await;

@@ -50,7 +50,7 @@ async fn long_answer_is_announced_in_a_hidden_tab() {
             .await;
         assert_eq!(page.browser.run_script("return document.title.startsWith('●')", vec![]).await, false);
     }
-    page.find("#notifications").await.click().await.expect("a button can be clicked");
+    page.click_on("#notifications").await;
     page.find("[aria-label='Notifications: on']").await;
     answer(&page, 4, 11, true).await;
     wait_until("a notification is shown", async || {

@@ -12,12 +12,8 @@ async fn oversized_file_is_refused_before_upload() {
     let large = server.home().write_file("film.mov", bytes(2_400_000));
     let small = server.home().write_file("small.bin", bytes(1_000));
     page.attach(&[&large, &small]).await;
-    let tray = page.find("[aria-label='Files that go with the message']").await;
-    wait_until("it is refused in words", async || {
-        let words = tray.text().await.ok()?;
-        words.contains("film.mov is 2.4 MB; the limit here is 1 MB.").then_some(())
-    })
-    .await;
+    let tray = "[aria-label='Files that go with the message']";
+    page.wait_for_text(tray, "film.mov is 2.4 MB; the limit here is 1 MB.").await;
     let uploads =
         "return performance.getEntriesByType('resource').filter(entry => entry.name.includes('film.mov')).length";
     assert_eq!(page.browser.run_script(uploads, vec![]).await, 0);
@@ -39,8 +35,7 @@ async fn excess_files_per_message_are_refused() {
     let files: Vec<_> = names.iter().map(|name| server.home().write_file(name, name)).collect();
     let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
     page.attach(&files).await;
-    let complaint = page.find("[role=alert]").await;
-    let words = complaint.text().await.expect("it has words");
+    let words = page.text("[role=alert]").await;
     let expected = "8 files were not added: 2.txt, a-name-that-goes-on…that-goes-on.txt, 3.txt, 4.txt, 5.txt and 3 more. \
         At most 2 files go with one message; send the rest with the next.";
     assert_eq!(words, expected);

@@ -35,8 +35,8 @@ async fn answer_is_tried_again_by_a_button() {
         let reply = wait_for_replaced(&page, 3).await;
         assert!(reply.contains("buy milk"), "{reply}");
         assert!(!page.is_visible(".turn.replaced .answer").await, "it is folded");
-        page.find(".turn.replaced summary").await.click().await.expect("it can be unfolded");
-        let earlier = page.find(".turn.replaced .answer").await.text().await.expect("it has words");
+        page.click_on(".turn.replaced summary").await;
+        let earlier = page.text(".turn.replaced .answer").await;
         assert!(earlier.contains("buy milk"), "it is still there: {earlier}");
         page.reload().await;
         wait_for_replaced(&page, 3).await;
@@ -85,14 +85,14 @@ async fn failed_turn_offers_another_attempt() {
     let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     page.send_message("help").await;
     page.wait_for_reply(1).await;
-    let words = page.find(".turn.last .meta .quiet-button").await.text().await.expect("it has words");
+    let words = page.text(".turn.last .meta .quiet-button").await;
     assert_eq!(words, "Try again");
     server.kill();
     server.replace_setting("model", "offline");
     server.restart().await;
     page.reload().await;
     page.wait_for_reply(1).await;
-    page.find(".turn.last .meta .quiet-button").await.click().await.expect("a button can be clicked");
+    page.click_on(".turn.last .meta .quiet-button").await;
     let reply = wait_for_replaced(&page, 2).await;
     assert!(!reply.is_empty());
     page.assert_no_page_errors().await;

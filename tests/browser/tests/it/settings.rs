@@ -67,10 +67,6 @@ async fn open_settings(page: &Page) {
     wait_for_view(page, "Overview").await;
 }
 
-async fn text(page: &Page, css: &str) -> String {
-    page.find(css).await.text().await.expect("it has a text")
-}
-
 async fn press(element: &Element, key: Key) {
     element.send_keys(&char::from(key).to_string()).await.expect("it takes keys");
 }
@@ -101,7 +97,7 @@ async fn owners_open_settings_by_key_and_return() {
     let link = tab_to(&page, "Settings").await;
     press(&link, Key::Enter).await;
     wait_for_view(&page, "Overview").await;
-    let overview = text(&page, "#content").await;
+    let overview = page.text("#content").await;
     for expected in ["Satchel", "Web page", "Started", "Answers", "free", "No schedules", "Nobody has a reminder"] {
         assert!(overview.contains(expected), "{expected} in {overview}");
     }
@@ -118,16 +114,16 @@ async fn configuration_tells_origins_and_no_secrets() {
     let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     open_settings(&page).await;
     open_view(&page, "Configuration").await;
-    let set = text(&page, "#content section[aria-label=Set]").await;
+    let set = page.text("#content section[aria-label=Set]").await;
     assert!(set.contains("models.spare.api_key") && set.contains("********") && set.contains("--set"), "{set}");
     assert!(!page.is_visible("section[aria-label=Defaults] li").await, "defaults are folded");
     let field = page.find("main input[type=search]").await;
     field.send_keys("delivery.max_age").await.expect("the field takes text");
-    let found = page.find("section[aria-label=Defaults] li").await.text().await.expect("it has a text");
+    let found = page.text("section[aria-label=Defaults] li").await;
     assert!(found.contains("delivery.max_age") && found.contains("SATCHEL_DELIVERY__MAX_AGE"), "{found}");
     field.send_keys(" no such words").await.expect("the field takes text");
     wait_until("nothing is found", async || {
-        text(&page, "#content").await.contains("No setting has these words").then_some(())
+        page.text("#content").await.contains("No setting has these words").then_some(())
     })
     .await;
     for path in ["/api/system/settings", "/api/system"] {
@@ -154,7 +150,7 @@ async fn people_are_approved_refused_and_revoked() {
     page.click(&format!("Approve {HOSTILE}")).await;
     confirm(&page).await;
     wait_until("the person may talk", async || {
-        let people = text(&page, "section[aria-label=People]").await;
+        let people = page.text("section[aria-label=People]").await;
         (people.contains(HOSTILE) && people.contains("Approved by operator")).then_some(())
     })
     .await;
@@ -162,14 +158,14 @@ async fn people_are_approved_refused_and_revoked() {
     page.click("Refuse Bob").await;
     confirm(&page).await;
     wait_until("nobody waits", async || {
-        text(&page, "section[aria-label='Waiting for approval']").await.contains("No one is waiting").then_some(())
+        page.text("section[aria-label='Waiting for approval']").await.contains("No one is waiting").then_some(())
     })
     .await;
     assert!(!ledger.is_approved(&telegram, "6").await.expect("the ledger works"));
     page.click(&format!("Revoke {HOSTILE}")).await;
     confirm(&page).await;
     wait_until("nobody may talk", async || {
-        (!text(&page, "section[aria-label=People]").await.contains(HOSTILE)).then_some(())
+        (!page.text("section[aria-label=People]").await.contains(HOSTILE)).then_some(())
     })
     .await;
     assert!(!ledger.is_approved(&telegram, "5").await.expect("the ledger works"));
@@ -201,7 +197,7 @@ async fn files_of_failed_part_are_resent_once() {
     std::fs::rename(&hidden, &blob).expect("a file can be moved");
     open_settings(&page).await;
     open_view(&page, "Outbox").await;
-    let failed = text(&page, "section[aria-label=Failed]").await;
+    let failed = page.text("section[aria-label=Failed]").await;
     assert!(failed.contains("data.bin") && failed.contains("can't be read"), "{failed}");
     assert!(!page.is_visible("section[aria-label=Failed] li:nth-child(2)").await, "{failed}");
     page.click("Send again").await;

@@ -57,7 +57,7 @@ async fn commands_that_come_late_open_nothing_that_was_left() {
     let server = SatchelServer::start(&[]).await;
     let Some(page) = required(open_without_answer(&server, "/api/commands").await) else { return };
     page.type_text("/fi").await;
-    page.find("#search").await.click().await.expect("the field takes the focus");
+    page.click_on("#search").await;
     release(&page).await;
     wait_until("the commands are there", async || {
         // A slash in the field offers them.
@@ -80,11 +80,11 @@ async fn what_is_written_and_added_before_the_session_is_known_is_kept() {
     let file = server.home().write_file("early.txt", "early\n");
     let Some(page) = required(open_without_answer(&server, "/api/session").await) else { return };
     page.send_message("send everything").await;
-    let complaint = page.find("#complaint").await.text().await.expect("it has a text");
+    let complaint = page.text("#complaint").await;
     assert_eq!(complaint, "Still connecting. Your message stays here; send it in a moment.");
     page.attach(&[&file]).await;
     wait_until("the file is announced", async || {
-        let complaint = page.find("#complaint").await.text().await.ok()?;
+        let complaint = page.text("#complaint").await;
         (complaint == "Still connecting. 1 file is added in a moment.").then_some(())
     })
     .await;

@@ -47,8 +47,7 @@ async fn killed_server_finishes_reply_after_restart() {
     start_growing_reply(&server, &page).await;
     page.type_text("a draft").await;
     server.kill();
-    let notice = page.find("main [role=status]").await;
-    assert!(notice.text().await.is_ok_and(|words| words.contains("Reconnecting")));
+    page.wait_for_text("main [role=status]", "Reconnecting").await;
     server.restart().await;
     let turns = page.wait_for_reply(1).await;
     assert_single_reply(&turns);

@@ -5,9 +5,8 @@ use satchel_browser::{browser::Viewport, http, page::Page, server::SatchelServer
 use satchel_requirements::required;
 
 /// Waits for the reason why a person isn't logged in.
-async fn wait_for_complaint(page: &Page, start: &str) {
-    let alert = page.find("dialog[open] [role=alert]").await;
-    wait_until(start, async || alert.text().await.ok()?.starts_with(start).then_some(())).await;
+async fn wait_for_complaint(page: &Page, words: &str) {
+    page.wait_for_text("dialog[open] [role=alert]", words).await;
 }
 
 async fn wait_until_unlocked(page: &Page) {
@@ -43,7 +42,7 @@ async fn only_token_unlocks_page() {
 async fn login_link_opens_page_once() {
     let server = SatchelServer::start(&[]).await;
     let Some(page) = required(Page::open_locked(&server, Viewport::NARROW).await) else { return };
-    let advice = page.find("dialog[open]").await.text().await.expect("the dialog has a text");
+    let advice = page.text("dialog[open]").await;
     assert!(advice.contains("satchel web link") && advice.contains("web-token"), "{advice}");
 
     let link = server.login_link();
@@ -61,7 +60,7 @@ async fn login_link_opens_page_once() {
     page.visit(&server.url("/page/icon.svg")).await;
     page.visit(&link).await;
     wait_for_complaint(&page, "This login link was already used or has expired.").await;
-    let command = page.find("dialog[open] [role=alert] code").await.text().await.expect("it has words");
+    let command = page.text("dialog[open] [role=alert] code").await;
     assert_eq!(command, "satchel web link");
     page.visit(&server.login_link()).await;
     wait_until_unlocked(&page).await;

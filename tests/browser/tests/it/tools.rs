@@ -20,8 +20,8 @@ async fn failed_tool_is_seen_above_the_answer() {
     })
     .await;
     assert!(!page.is_visible("details.used-tools li").await, "it is folded");
-    page.find("details.has-failed summary").await.click().await.expect("it can be unfolded");
-    let told = page.find("details.has-failed li.tool-failed").await.text().await.expect("it has words");
+    page.click_on("details.has-failed summary").await;
+    let told = page.text("details.has-failed li.tool-failed").await;
     assert!(told.contains("file_read") && told.contains("missing.txt") && told.contains("does not exist"), "{told}");
     assert!(told.contains("failed in "), "{told}");
     page.reload().await;
