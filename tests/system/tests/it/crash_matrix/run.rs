@@ -264,7 +264,7 @@ async fn run_processes(
         runs.report = report;
         if expected.is_some() && signal == expected {
             runs.deaths += 1;
-            storage.expire_leases(runs.deaths).await;
+            storage.expire_leases().await;
             continue;
         }
         if expected.is_some() {

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
 };
 
 use futures::TryStreamExt;
@@ -15,9 +14,6 @@ use satchel_system::crash::{
     storage::{StorageOptions, open_blobs},
 };
 use sha2::Digest;
-
-/// Longer than a lease of PostgreSQL's ledger.
-const LEASE: Duration = Duration::from_secs(31);
 
 /// The storage of all runs of a scenario.
 #[derive(Debug)]
@@ -63,16 +59,12 @@ impl RunStorage {
         }
     }
 
-    /// Ends the leases of so many processes that died one after the other. On the disk their locks did it; on PostgreSQL
-    /// the database's clock goes ahead instead of every run's waiting for it.
-    pub(crate) async fn expire_leases(&self, deaths: usize) {
+    /// Ends the leases of a process that died. On the disk its lock did it; on PostgreSQL they are ended instead of every
+    /// run's waiting for it. The clock stays as it is: an album that is still coming in would be complete by then.
+    pub(crate) async fn expire_leases(&self) {
         let Self::Servers { database, .. } = self else { return };
-        let ahead = (LEASE * u32::try_from(deaths).expect("a few")).as_millis();
-        let clock = format!(
-            "CREATE OR REPLACE FUNCTION ledger_now() RETURNS BIGINT LANGUAGE SQL STABLE \
-             AS 'SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT + {ahead}'"
-        );
-        database.run_as_superuser(&clock).await.expect("the processes have created the schema");
+        let ended = database.run_as_superuser("UPDATE lanes SET expires_at = 0").await;
+        ended.expect("the processes have created the schema");
     }
 
     /// Reads the files of a report from the bucket, and returns the digests of what is there.
