@@ -51,6 +51,9 @@ const MAX_ATTEMPTS: usize = 4;
 const MIN_KILLS_PER_UNREACHED: usize = 10;
 const MIN_SECOND_KILLS_PER_UNREACHED: usize = 2;
 
+/// A matrix ends after so many problems: what breaks one run often breaks most, and each may wait for a minute.
+const MAX_FAILURES: usize = 10;
+
 /// Most second kills at a call that only a recovering process makes, and most rounds of them around a call that was missed.
 const MAX_SECOND_KILLS: usize = 3;
 
@@ -221,8 +224,10 @@ async fn run_kills<S: Scenario>(
         _ => (second_kill_points(&recoveries, undisturbed, sample), verbs.to_vec()),
     };
     let once = kill_runs.table.runs();
-    kill_runs.run_all(second_kills.clone()).await;
-    if sample.includes_core() {
+    if !kill_runs.is_broken() {
+        kill_runs.run_all(second_kills.clone()).await;
+    }
+    if sample.includes_core() && !kill_runs.is_broken() {
         kill_runs.run_missed(&recoveries, second_kills, &verbs).await;
     }
     let twice = kill_runs.table.runs() - once;
@@ -303,8 +308,15 @@ impl<'a, S: Scenario> KillRuns<'a, S> {
             }
             self.table.add(&death, &outcome, &report, platform);
             recoveries.push((death, outcome.recovery_points));
+            if self.is_broken() {
+                break;
+            }
         }
         recoveries
+    }
+
+    fn is_broken(&self) -> bool {
+        self.failures.len() >= MAX_FAILURES
     }
 
     /// Runs further second kills, one a round around each of the `verbs` around which no process was killed yet. A recovery
