@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     cargo_command,
-    gate::{ALL_TESTS, check_format, check_lints, test_arguments},
+    gate::{ALL_TESTS, check_format, check_lints, check_script_worker_lints, test_arguments},
     has_subcommand, run_command,
     times::StepTimes,
     worker,
@@ -24,7 +24,7 @@ const SHARED_FILES: [&str; 6] =
 /// The tests of the project's rules: they read all sources and documents.
 const ARCHITECTURE_TESTS: &str = "package(satchel-system) & test(/^(architecture|guide)::/)";
 
-/// The tests that `cargo xtask test` runs alone, because they take minutes.
+/// The tests that take minutes.
 const HEAVY_TESTS: &str = "package(satchel-browser) | package(satchel-system) & test(/matrix|^cluster::/)";
 
 /// The packages of the script worker's workspace, and what they use of the project.
@@ -55,9 +55,13 @@ pub(crate) fn run(since: &str) -> Result<()> {
     println!("changed: {}", if changed.is_empty() { "no package".to_owned() } else { list(&changed) });
     println!("depend on them: {}", if dependents.is_empty() { "none".to_owned() } else { list(&dependents) });
     let mut times = StepTimes::default();
-    let outcome = run_steps(&mut times, &files, &filter(&changed, &dependents));
+    let has_shared_documents = files.iter().any(|file| !packages.has_file(file));
+    let outcome = run_steps(&mut times, &files, &filter(&changed, &dependents, has_shared_documents));
     println!("\n── times\n{times}");
-    println!("Not run: browser, cluster, crash, kill and fault tests. `cargo xtask test` runs everything.");
+    println!(
+        "Not run: browser, cluster, crash, kill and fault tests, the integration tests of what only depends on the changes, \
+         documentation, the lints of the core that embeds, and licences. `cargo xtask test` runs everything."
+    );
     outcome
 }
 
@@ -65,13 +69,20 @@ fn run_steps(times: &mut StepTimes, files: &[String], filter: &str) -> Result<()
     times.measure("format", check_format)?;
     // Cargo checks again what has changed, and what depends on that.
     times.measure("lints", check_lints)?;
-    if !has_subcommand("nextest") {
-        println!("Not run: any test. `cargo install --locked cargo-nextest` adds what selects them.");
-        return Ok(());
-    }
-    let arguments = test_arguments(true);
     let is_of_script_worker = |file: &String| SCRIPT_WORKER_SOURCES.iter().any(|path| is_beneath(file, path));
-    if files.iter().any(is_of_script_worker) {
+    let has_script_worker_changed = files.iter().any(is_of_script_worker);
+    if has_script_worker_changed {
+        times.measure("lints of the script worker", check_script_worker_lints)?;
+    }
+    if !has_subcommand("nextest") {
+        bail!(
+            "no test was run: cargo-nextest selects them and is not installed; `cargo install --locked cargo-nextest` adds it"
+        );
+    }
+    // The examples of the guide run on it, whatever it was built from last.
+    times.measure("build of the script worker", worker::build_script_worker)?;
+    let arguments = test_arguments(true);
+    if has_script_worker_changed {
         times.measure("tests of the script worker", || {
             let tests = arguments.iter().map(String::as_str);
             run_command("the script worker's tests", &mut worker::command(tests)?)
@@ -84,22 +95,25 @@ fn run_steps(times: &mut StepTimes, files: &[String], filter: &str) -> Result<()
     })
 }
 
-/// The tests to run, in the language of cargo-nextest.
-fn filter(changed: &BTreeSet<String>, dependents: &BTreeSet<String>) -> String {
+/// The tests to run, in the language of cargo-nextest. Unit tests of any package may read a document that belongs to none.
+fn filter(changed: &BTreeSet<String>, dependents: &BTreeSet<String>, has_shared_documents: bool) -> String {
     let of = |names: &BTreeSet<String>, tests: &str| -> Vec<String> {
         names.iter().map(|name| format!("package(={name}){tests}")).collect()
     };
     let mut selected = of(changed, "");
     selected.extend(of(dependents, " & (kind(lib) | kind(bin))"));
+    selected.extend(has_shared_documents.then(|| "kind(lib)".to_owned()));
     selected.push(ARCHITECTURE_TESTS.to_owned());
     format!("({}) - ({HEAVY_TESTS})", selected.join(" | "))
 }
 
 /// Returns the files that differ from a commit, those included that were never committed, by their paths in the project.
 fn changed_files(since: &str) -> Result<Vec<String>> {
-    let changed = git(&["diff", "--name-only", since, "--"])?;
-    let new = git(&["ls-files", "--others", "--exclude-standard"])?;
-    Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())
+    // A file that was moved has changed in both places; names are separated by zero bytes, since git quotes some otherwise.
+    let changed = git(&["diff", "--no-renames", "--name-only", "-z", since, "--"])?;
+    let new = git(&["ls-files", "--others", "--exclude-standard", "-z"])?;
+    let names = changed.split('\0').chain(new.split('\0'));
+    Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
@@ -151,6 +165,10 @@ impl WorkspacePackages {
         }
         let is_changed = |package: &WorkspacePackage| files.iter().any(|file| is_beneath(file, &package.directory));
         self.0.iter().filter(|(_, package)| is_changed(package)).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn has_file(&self, file: &str) -> bool {
+        self.0.values().any(|package| is_beneath(file, &package.directory))
     }
 
     /// Returns the other packages that use these, directly or through others.
@@ -212,12 +230,18 @@ mod tests {
     #[test]
     fn filter_selects_all_tests_of_changes_and_unit_tests_of_dependents() {
         assert_eq!(
-            filter(&set(&["http"]), &set(&["app"])),
+            filter(&set(&["http"]), &set(&["app"]), false),
             format!(
                 "(package(=http) | package(=app) & (kind(lib) | kind(bin)) | {ARCHITECTURE_TESTS}) - ({HEAVY_TESTS})"
             )
         );
-        assert_eq!(filter(&set(&[]), &set(&[])), format!("({ARCHITECTURE_TESTS}) - ({HEAVY_TESTS})"));
+        assert_eq!(filter(&set(&[]), &set(&[]), false), format!("({ARCHITECTURE_TESTS}) - ({HEAVY_TESTS})"));
+    }
+
+    #[test]
+    fn document_of_no_package_reaches_all_unit_tests() {
+        assert!(packages().has_file("crates/domain/README.md") && !packages().has_file("docs/guide/events.md"));
+        assert_eq!(filter(&set(&[]), &set(&[]), true), format!("(kind(lib) | {ARCHITECTURE_TESTS}) - ({HEAVY_TESTS})"));
     }
 
     #[test]

@@ -24,18 +24,18 @@ pub(crate) fn run() -> Result<()> {
     let seed = choose_seed()?;
     println!("{}", disk::describe(&target)?);
     println!("{SAMPLE_VARIABLE}={seed} tries the same share of the large matrices again");
-    let mut times = StepTimes::default();
-    let outcome = run_steps(&mut times, &target, seed);
+    let (mut times, mut unchecked_parts) = (StepTimes::default(), Vec::new());
+    let outcome = run_steps(&mut times, &mut unchecked_parts, &target, seed);
     println!("\n── times\n{times}");
     println!("{}", disk::describe(&target)?);
-    let unchecked_parts = outcome?;
     unchecked_parts.iter().for_each(|part| println!("Not checked: {part}."));
+    outcome?;
     println!("{}", record_seed(&target, seed)?);
     Ok(())
 }
 
-/// Returns what could not be checked.
-fn run_steps(times: &mut StepTimes, target: &Path, seed: u64) -> Result<Vec<&'static str>> {
+/// Adds what can't be checked to `unchecked_parts`.
+fn run_steps(times: &mut StepTimes, unchecked_parts: &mut Vec<&'static str>, target: &Path, seed: u64) -> Result<()> {
     if is_ci() {
         // A fresh clone builds all of it again, and what earlier versions of it left would stay for ever.
         times.measure("removal of earlier builds of the workspace", remove_workspace_builds)?;
@@ -44,15 +44,14 @@ fn run_steps(times: &mut StepTimes, target: &Path, seed: u64) -> Result<Vec<&'st
     times.measure("lints", check_lints)?;
     times.measure("lints of the core that embeds, and of the script worker", check_separate_lints)?;
     times.measure("documentation", check_documentation)?;
-    let unchecked_parts = times.measure("licences, sources and advisories", dependencies::check)?;
+    *unchecked_parts = times.measure("licences, sources and advisories", dependencies::check)?;
     times.measure("what some tests need", || {
         tools::install_missing();
         fetch_dependencies()
     })?;
     times.measure("build of the script worker and its tests", build_script_worker)?;
     times.measure("build of all tests, and whether every file with tests brings some", build_tests)?;
-    run_tests(times, target, seed)?;
-    Ok(unchecked_parts)
+    run_tests(times, target, seed)
 }
 
 fn remove_workspace_builds() -> Result<()> {
@@ -67,14 +66,20 @@ pub(crate) fn check_format() -> Result<()> {
 
 /// Checks all code as the tests use it, and with the feature that no test needs.
 pub(crate) fn check_lints() -> Result<()> {
-    let lints = ["clippy", "--workspace", "--all-targets", "--features", "satchel/otel", "--quiet"];
-    run_cargo("cargo clippy", lints.into_iter().chain(["--", "--deny", "warnings"]))
+    let (lints, deny_warnings) = (["clippy", "--workspace", "--all-targets", "--quiet"], ["--", "--deny", "warnings"]);
+    run_cargo("cargo clippy", lints.into_iter().chain(deny_warnings))?;
+    let with_otel = lints.into_iter().chain(["--features", "satchel/otel"]).chain(deny_warnings);
+    run_cargo("cargo clippy with OpenTelemetry", with_otel)
 }
 
 fn check_separate_lints() -> Result<()> {
     // By itself: in the workspace, other crates turn on what its dependencies need.
     let core = ["clippy", "--package", "satchel", "--no-default-features", "--lib", "--quiet"];
     run_cargo("cargo clippy of the core that embeds", core.into_iter().chain(["--", "--deny", "warnings"]))?;
+    check_script_worker_lints()
+}
+
+pub(crate) fn check_script_worker_lints() -> Result<()> {
     let lints = ["clippy", "--all-targets", "--quiet"];
     worker::run_cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])
 }
@@ -120,8 +125,13 @@ fn build_script_worker() -> Result<()> {
 /// `satchel-decoder`, `crash` and `bench`.
 fn build_tests() -> Result<()> {
     let root = worker::root()?;
-    let sources = ["crates", "adapters", "apps/satchel", "apps/satchel-decoder", "apps/xtask", "tests"];
-    suites::check(cargo_command().args(LIST_TESTS).args(ALL_TESTS), &sources.map(|path| root.join(path)))
+    let mut sources = ["crates", "adapters", "tests"].map(|path| root.join(path)).to_vec();
+    let (apps, script_worker) = (root.join("apps"), root.join(worker::SCRIPT_WORKER));
+    for app in fs::read_dir(&apps).with_context(|| format!("failed to list `{}`", apps.display()))? {
+        // The script worker's tests are built by themselves.
+        sources.extend(Some(app?.path()).filter(|path| path.is_dir() && *path != script_worker));
+    }
+    suites::check(cargo_command().args(LIST_TESTS).args(ALL_TESTS), &sources)
 }
 
 /// The report of the last run, which cargo-nextest writes beneath the workspace, wherever cargo's own target directory is.
@@ -159,14 +169,17 @@ fn run_tests(times: &mut StepTimes, target: &Path, seed: u64) -> Result<()> {
         run_recorded("the tests", tests)
     });
     let is_reported = report.is_file() || has_nextest && outcome.is_ok();
-    let test_times = is_reported.then(|| TestTimes::read(&report)).transpose()?;
-    if let Some(test_times) = &test_times {
-        println!("\n── times of the tests\n{test_times}");
+    let test_times = is_reported.then(|| TestTimes::read(&report));
+    match &test_times {
+        Some(Ok(test_times)) => println!("\n── times of the tests\n{test_times}"),
+        // The tests' own outcome matters more.
+        Some(Err(error)) => println!("\nThe times of the tests can't be read: {error:#}"),
+        None => {}
     }
     println!("\n── what was not run");
     let skipped_tests = SkippedTests::read_records(&records)?;
     println!("{skipped_tests}");
-    if let Some(test_times) = &test_times {
+    if let Some(Ok(test_times)) = &test_times {
         println!("\n{}", test_times.list_failed());
     }
     worker_outcome.and(outcome)?;

@@ -5,7 +5,9 @@
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+
+use crate::worker::root;
 
 /// The environment variable that sets the seed, and hands it to the tests.
 pub(crate) const SAMPLE_VARIABLE: &str = "SATCHEL_SAMPLE";
@@ -26,10 +28,24 @@ pub(crate) fn choose_seed() -> Result<u64> {
         let seed = seed.to_str().and_then(|seed| seed.parse().ok());
         return seed.with_context(|| format!("{SAMPLE_VARIABLE} is not a whole number"));
     }
-    let output = Command::new("git").args(["rev-parse", "HEAD^{tree}"]).output();
     // A copy without its history is tested, too.
-    let tree = output.ok().filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();
-    Ok(seed_of_tree(&String::from_utf8_lossy(&tree)))
+    let tree = read_tree_hash().unwrap_or_else(|error| {
+        println!(
+            "git doesn't say which code this is ({error:#}), so the same share of the large matrices is tried each time; \
+             {SAMPLE_VARIABLE}=NUMBER chooses another"
+        );
+        String::new()
+    });
+    Ok(seed_of_tree(&tree))
+}
+
+fn read_tree_hash() -> Result<String> {
+    let output = Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(root()?).output();
+    let output = output.context("it could not be started")?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).context("its answer is not UTF-8")
 }
 
 /// The first 32 bits of a tree's hash; zero where there is none.

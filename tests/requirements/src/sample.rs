@@ -50,7 +50,8 @@ impl Sample {
         (1..=of).contains(&number).then_some(Self::Share { number, of })
     }
 
-    /// Whether the case at an index of a matrix is tried. Indices count all cases, so that they don't depend on the sample.
+    /// Whether the case at an index of a matrix is tried. The matrix must be the same in every run; otherwise the index is
+    /// a [`case_number`].
     #[must_use]
     pub fn includes(self, frequency: Frequency, index: usize) -> bool {
         match (self, frequency) {
@@ -59,6 +60,13 @@ impl Sample {
             (Self::Seed(seed), Frequency::OneIn(shares)) => turn_of(index as u64, shares) == seed % shares,
             (Self::Seed(_), Frequency::Nightly) => false,
         }
+    }
+
+    /// Whether the other shares may not know of a case that is found behind other cases only, and behind so many of this
+    /// share: had each share as many, one of them would have none.
+    #[must_use]
+    pub fn may_be_unknown_elsewhere(self, found_behind: usize) -> bool {
+        matches!(self, Self::Share { of, .. } if (found_behind as u64) < of)
     }
 
     /// Whether this test is run, of several that take turns. That it is not is recorded.
@@ -78,11 +86,29 @@ impl Sample {
         !matches!(self, Self::Share { of: 2.., .. })
     }
 
+    /// A number for what is left to chance in a test, the same when the run is repeated.
+    #[must_use]
+    pub fn seed(self) -> u64 {
+        match self {
+            Self::Seed(seed) => seed,
+            Self::Share { number, .. } => number,
+        }
+    }
+
     /// Whether more than a sample is tried.
     #[must_use]
     pub fn is_nightly(self) -> bool {
         matches!(self, Self::Share { .. })
     }
+}
+
+/// Returns the index of a case in a matrix whose cases are counted anew by each run: it depends on the case's name alone, so
+/// that one case more or less moves no other to another share.
+#[must_use]
+pub fn case_number(name: &str) -> usize {
+    // FNV-1a of 32 bits, which stays the same in every process and version.
+    let hash = name.bytes().fold(0x811C_9DC5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash as usize
 }
 
 /// The seed modulo `shares` at which a case is tried. Of each block of so many neighbours one has its turn, not always the one
@@ -125,6 +151,29 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..12).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn named_case_has_its_turn_whatever_other_cases_there_are() {
+        let points = |calls: u32| (1..=calls).map(|nth| format!("before ledger.save_part {nth}"));
+        assert_eq!(case_number("before ledger.save_part 1"), 0x73BC_9995);
+        let tried = |sample: Sample, calls: u32| -> Vec<String> {
+            points(calls).filter(|name| sample.includes(Frequency::OneIn(8), case_number(name))).collect()
+        };
+        for sample in [0, 3, 7].map(Sample::Seed).into_iter().chain([Sample::Share { number: 2, of: 6 }]) {
+            let (few, many) = (tried(sample, 40), tried(sample, 41));
+            assert!(many.starts_with(&few) && !few.is_empty(), "{few:?}, {many:?}");
+        }
+        let all: usize = (0..8).map(|seed| tried(Sample::Seed(seed), 40).len()).sum();
+        assert_eq!(all, 40, "each has its turn once");
+    }
+
+    #[test]
+    fn rare_case_is_tried_by_each_share_that_finds_it() {
+        let share = Sample::Share { number: 1, of: 6 };
+        assert!(share.may_be_unknown_elsewhere(5) && !share.may_be_unknown_elsewhere(6));
+        assert!(!Sample::Seed(1).may_be_unknown_elsewhere(1));
+        assert!(!Sample::Share { number: 1, of: 1 }.may_be_unknown_elsewhere(1));
     }
 
     #[test]
