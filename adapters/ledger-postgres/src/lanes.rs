@@ -126,10 +126,15 @@ pub(crate) fn is_free(db: &Database, lane: &Lane) -> bool {
 pub(crate) async fn claim(db: &Database, conversation: &ConversationId, lane: &Lane) -> Result<Lease> {
     let claim = satchel_ledger::claim(&lane.state, lane.now, db.settings().lease);
     if claim.is_after_crash {
+        // The rest of an album may have come while nobody received it, and is only being received now.
+        let album_ready_at = lane.now.saturating_add(db.settings().album_quiet);
         db.run(
-            "UPDATE turns SET crashes = crashes + 1 WHERE sequence = \
-             (SELECT sequence FROM turns WHERE lane = $1 AND state = 'queued' ORDER BY sequence LIMIT 1)",
-            params![lane.id],
+            "UPDATE turns SET crashes = crashes + 1, ready_at = CASE \
+                 WHEN album IS NULL OR ready_at > $2 OR EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
+                     OR EXISTS (SELECT 1 FROM parts WHERE parts.turn = turns.id) THEN ready_at ELSE $2 END \
+             WHERE sequence = \
+                 (SELECT sequence FROM turns WHERE lane = $1 AND state = 'queued' ORDER BY sequence LIMIT 1)",
+            params![lane.id, album_ready_at.0],
         )
         .await?;
     }

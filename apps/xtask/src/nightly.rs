@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     cargo_command,
-    gate::{ALL_TESTS, build_all},
+    gate::{ALL_TESTS, build_all, test_arguments},
     has_subcommand, run_command,
     sample::SAMPLE_VARIABLE,
     times::StepTimes,
@@ -56,7 +56,7 @@ fn run_steps(times: &mut StepTimes, Shard { number, of }: Shard) -> Result<()> {
     times.measure("build", build_all)?;
     let matrices = times.measure("every point of the matrices, and the cluster", || {
         let mut matrices = cargo_command();
-        matrices.args(["nextest", "run", "--profile", "nightly", "--filterset", SHARED_TESTS]).args(ALL_TESTS);
+        matrices.args(test_arguments(true)).args(ALL_TESTS).args(["--profile", "nightly", "--filterset", SHARED_TESTS]);
         run_command("the matrices", matrices.env(SAMPLE_VARIABLE, format!("{number}/{of}")))
     });
     let partition = format!("hash:{number}/{of}");

@@ -15,7 +15,8 @@ use super::{LedgerError, QueuedTurn};
 /// Besides that of [all ports](super):
 /// - A lane has one holder at a time; its fencing tokens grow with each claim and never repeat.
 /// - A lane whose holder has exited can be claimed; one whose holder renews its lease can't.
-/// - Claiming a lane that was not released adds one crash to its oldest incomplete turn.
+/// - Claiming a lane that was not released adds one crash to its oldest incomplete turn. If that is an album that nothing was
+///   made of yet, its quiet time begins once more: the rest may have come while nobody received it.
 /// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled, as the filter says.
 /// - A claim hands over the turn that `next_turn` would return, read in the same transaction, unless the turn is an
 ///   album that is not ready yet, or the claim was for deliveries.

@@ -5,9 +5,12 @@ use satchel_domain::{
     part::{FailureReason, PlannedPart},
     reference_block::AttachmentReference,
 };
-use satchel_ports::ledger::{
-    ClaimMode, ClaimedLane, CompletedTurn, ConversationSetting, InboundFileState, JournalEntry, Lease, Ledger,
-    QueuedTurn, ReleaseMode, WorkFilter,
+use satchel_ports::{
+    Clock,
+    ledger::{
+        ClaimMode, ClaimedLane, CompletedTurn, ConversationSetting, InboundFileState, JournalEntry, Lease, Ledger,
+        QueuedTurn, ReleaseMode, WorkFilter,
+    },
 };
 
 use super::{
@@ -170,6 +173,35 @@ pub async fn unready_album_is_not_handed_over(fixture: &impl LedgerFixture) {
     assert_ne!(late, turn, "it was handed over without this item");
     let read = ledger.turns.next_turn(&claimed.lease).await.unwrap();
     assert_eq!(read, Some(QueuedTurn { has_followers: true, ..handed }));
+}
+
+/// Catches: an album of which one item was received before a crash and the others after the restart, answered item by item;
+/// and one that was begun before the crash and is delayed.
+pub async fn album_of_dead_holder_waits_for_its_rest(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let album = |key: &str| InboundMessage { album: Some("a".into()), ..message(key, "") };
+    let (_, turn) = claim_by_receive(&ledger, &album("1")).await;
+    drop(ledger);
+    fixture.after_death();
+    fixture.clock().advance(fixture.lease());
+
+    let ledger = fixture.open().await;
+    let claimed = claim_lane(&ledger).await.expect("its holder is gone");
+    assert_eq!(claimed.turn, None, "the others may be on their way");
+    assert_eq!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
+    let unready = ledger.turns.next_turn(&claimed.lease).await.unwrap().expect("it is queued");
+    assert!(unready.ready_at > fixture.clock().now());
+    fixture.clock().set(unready.ready_at);
+    let whole = ledger.turns.next_turn(&claimed.lease).await.unwrap().expect("it is queued");
+    assert_eq!((whole.id, whole.messages.len(), whole.crashes), (turn, 2, 1));
+
+    ledger.turns.journal_message(&claimed.lease, turn, &model_entry("looking")).await.unwrap();
+    drop(ledger);
+    fixture.after_death();
+    fixture.clock().advance(fixture.lease());
+    let ledger = fixture.open().await;
+    let claimed = claim_lane(&ledger).await.expect("its holder is gone");
+    assert_eq!(claimed.turn.map(|handed| handed.id), Some(turn), "nothing joins it any more");
 }
 
 /// Catches: a holder that doesn't look for the parts of the last one, and one that always looks.

@@ -96,6 +96,7 @@ macro_rules! leases_contract {
             claimed_turns::claim_lane_hands_over_next_turn
             claimed_turns::crashed_turn_is_handed_over_with_journal
             claimed_turns::unready_album_is_not_handed_over
+            claimed_turns::album_of_dead_holder_waits_for_its_rest
             claimed_turns::claim_reports_unsettled_parts
             claimed_turns::handed_over_turn_keeps_queue_order
             claimed_turns::handed_over_turn_is_never_changed
