@@ -1,6 +1,6 @@
 //! Tests that exclude each other, whichever program and process runs them.
 
-use std::{fs::File, path::PathBuf};
+use std::{env, fs::File, path::PathBuf, process::Command, thread};
 
 /// Keeps other tests away until it is dropped. The kernel releases it when the process dies.
 #[derive(Debug)]
@@ -28,6 +28,31 @@ pub fn shared(name: &str) -> TestLock {
     TestLock(file)
 }
 
+/// Names the test that a process was started for.
+const OWN_PROCESS_VARIABLE: &str = "TEST_OF_OWN_PROCESS";
+
+/// Whether this test has its process to itself, so that nothing else counts in what it measures of it. Where it hasn't, it is
+/// run in a process of its own, which must succeed, and its caller is done: `if !has_own_process() { return }`.
+///
+/// # Panics
+/// When the test fails in its own process.
+#[must_use]
+pub fn has_own_process() -> bool {
+    let thread = thread::current();
+    let test = thread.name().expect("a test runs in a thread of its name");
+    let is_own = env::var(OWN_PROCESS_VARIABLE).is_ok_and(|own| own == test);
+    if is_own || env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test") {
+        return true;
+    }
+    let mut process = Command::new(env::current_exe().expect("a test knows its program"));
+    process.args(["--exact", test, "--nocapture"]).env(OWN_PROCESS_VARIABLE, test);
+    let output = process.output().expect("a test's program can be started");
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{printed}");
+    assert!(output.status.success() && printed.contains("1 passed"), "{test} failed in its own process");
+    false
+}
+
 fn open(name: &str) -> File {
     let file = File::options().write(true).create(true).truncate(false).open(lock_path(name));
     file.expect("a lock can be opened in the temporary directory")
@@ -35,7 +60,7 @@ fn open(name: &str) -> File {
 
 /// Each user has locks of their own, because nobody else may write to them.
 fn lock_path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("satchel-tests-{}-{name}.lock", rustix::process::geteuid().as_raw()))
+    env::temp_dir().join(format!("satchel-tests-{}-{name}.lock", rustix::process::geteuid().as_raw()))
 }
 
 #[cfg(test)]
@@ -50,6 +75,15 @@ mod tests {
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Error(error)) => panic!("{error}"),
         }
+    }
+
+    #[test]
+    fn measured_process_runs_one_test() {
+        if !has_own_process() {
+            return;
+        }
+        let is_nextest = env::var_os("NEXTEST").is_some();
+        assert!(is_nextest || env::args().any(|argument| argument == "--exact"), "{:?}", env::args());
     }
 
     #[test]

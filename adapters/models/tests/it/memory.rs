@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use satchel_fake_model::ModelWire;
 use satchel_models::ModelSettings;
-use satchel_requirements::required;
+use satchel_requirements::{exclusion::has_own_process, required};
 use secrecy::SecretString;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -59,6 +59,9 @@ async fn forgetful() -> String {
 
 #[tokio::test]
 async fn large_image_memory_use_is_bounded() {
+    if !has_own_process() {
+        return;
+    }
     let stage = Stage::new().await;
     let mut bytes = vec![7_u8; BYTES];
     bytes[..PNG.len()].copy_from_slice(PNG);

@@ -37,7 +37,8 @@ fn tests_leave_early_only_with_a_record() {
                 }
                 statement.push_str(line);
                 let leaves = line.ends_with(concat!("return", ";")) || line.contains(concat!("{ return", " }"));
-                let is_recorded = ["required(", "is_turn_of("].iter().any(|call| statement.contains(call));
+                let is_recorded =
+                    ["required(", "is_turn_of(", "has_own_process("].iter().any(|call| statement.contains(call));
                 match (leaves, is_recorded) {
                     (true, true) => counted += 1,
                     (true, false) => complaints.push(format!("a test in {} leaves early: {line}", path.display())),
