@@ -102,7 +102,7 @@ impl Sample {
     }
 }
 
-/// Returns the index of a case in a matrix whose cases are counted anew by each run: it depends on the case's name alone, so
+/// Returns the index of a case in a matrix whose cases each run counts for itself: it depends on the case's name alone, so
 /// that one case more or less moves no other to another share.
 #[must_use]
 pub fn case_number(name: &str) -> usize {
