@@ -1,6 +1,7 @@
 //! Several machines: gateways, agents and delivery workers on PostgreSQL, S3 and NATS, killed at random while people
 //! write.
 
+mod clock;
 mod harness;
 mod outages;
 

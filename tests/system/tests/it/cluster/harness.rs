@@ -18,6 +18,8 @@ use satchel_servers::{S3Server, nats::NatsServer, postgres::TestDatabase};
 use satchel_system::real_binary::TestHome;
 use tokio::process::{Child, Command};
 
+use super::clock;
+
 /// Longer than a lease of a lane whose process died, and the takeover of a gateway before it.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(90);
 
@@ -90,15 +92,6 @@ struct ClusterProcess {
     /// How far its machine's clock is off, as `faketime` takes it.
     clock_offset: Option<&'static str>,
     child: Option<Child>,
-}
-
-/// Sets by how much a program's time of day is off, as `faketime` takes it; its other clocks are right. `faketime` only says
-/// how: it doesn't become the program that it runs, which would survive a kill.
-fn set_clock(command: &mut std::process::Command, offset: &str) {
-    let library = std::process::Command::new("faketime").args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
-    let library = String::from_utf8(library.expect("faketime runs").stdout).expect("a path");
-    assert!(!library.trim().is_empty(), "faketime names its library");
-    command.env("LD_PRELOAD", library.trim()).env("FAKETIME", offset).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 
 impl Cluster {
@@ -199,7 +192,7 @@ impl Cluster {
         let arguments = ["run", "--log", "debug"].into_iter().chain(process.arguments.iter().map(String::as_str));
         let mut command = self.home.satchel_command(&arguments.collect::<Vec<_>>());
         if let Some(offset) = process.clock_offset {
-            set_clock(&mut command, offset);
+            clock::set(&mut command, offset);
         }
         let mut command = Command::from(command);
         let log = File::options().create(true).append(true).open(self.home.root().join(format!("log-{index}")));
@@ -208,8 +201,10 @@ impl Cluster {
     }
 
     pub(super) async fn kill(&self, index: usize) {
-        let child = self.lock()[index].child.take();
-        child.expect("it runs").kill().await.expect("a process can be killed");
+        let mut child = self.lock()[index].child.take().expect("it runs");
+        let pid = child.id().expect("nothing has waited for it");
+        child.kill().await.expect("a process can be killed");
+        clock::remove(pid);
     }
 
     pub(super) async fn signal(&self, index: usize, signal: &str) {
@@ -352,6 +347,19 @@ impl Cluster {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<ClusterProcess>> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.lock().iter_mut().filter_map(|process| process.child.as_mut()) {
+            let (pid, killed) = (child.id(), child.start_kill());
+            while killed.is_ok() && matches!(child.try_wait(), Ok(None)) {
+                // Nothing announces its end to who can't await it.
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            pid.into_iter().for_each(clock::remove);
+        }
     }
 }
 
