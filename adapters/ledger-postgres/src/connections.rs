@@ -13,7 +13,6 @@ use sqlx::{
 };
 
 use crate::{
-    database::execute,
     error::{Error, Result},
     process::Settings,
     schema::{Schema, SchemaMismatch},
@@ -121,4 +120,11 @@ fn pool_options(settings: &Settings, schema: &Arc<Schema>, mismatch: &Arc<OnceLo
 /// Chooses the schema and sets the limits.
 pub(crate) async fn set_up(connection: &mut PgConnection, schema: &Schema) -> Result<(), sqlx::Error> {
     execute(connection, &format!("SET search_path TO \"{}\"; {LIMITS}", schema.name)).await
+}
+
+/// Runs statements without parameters on a connection that is no verb's.
+pub(crate) async fn execute(connection: &mut PgConnection, sql: &str) -> Result<(), sqlx::Error> {
+    use sqlx::Executor;
+    connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql))).await?;
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! What can go wrong inside, and how it is told at the port.
 
-use satchel_domain::{ConversationId, PartId};
 use satchel_ledger::stored::StoredError;
-use satchel_ports::ledger::{LedgerError, QuotaExceeded};
+use satchel_ledger_sql::VerbError;
+use satchel_ports::ledger::LedgerError;
 
 use crate::schema::SchemaMismatch;
 
@@ -20,36 +20,17 @@ pub(crate) enum Error {
     InDoubt(#[source] sqlx::Error),
     #[error(transparent)]
     Schema(SchemaMismatch),
-    #[error("a row contains an invalid {what}")]
-    Row { what: &'static str },
-    #[error("{0}")]
-    QuotaExceeded(QuotaExceeded),
-    #[error("part {0} should be settled but is not in a settled state")]
-    NotSettled(PartId),
-    #[error("part {0} should stay unsettled but is in a settled state")]
-    SettleOutcome(PartId),
-    #[error("the lane of {0} has another holder")]
-    LeaseLost(ConversationId),
-    #[error("part {0} is already settled")]
-    AlreadySettled(PartId),
-    #[error("unknown {0}")]
-    Unknown(String),
+    #[error(transparent)]
+    Verb(#[from] VerbError),
 }
 
 impl From<StoredError> for Error {
     fn from(error: StoredError) -> Self {
-        match error {
-            StoredError::Invalid { what } => Self::Row { what },
-            StoredError::Unknown { item } => Self::Unknown(item),
-        }
+        Self::Verb(error.into())
     }
 }
 
 impl Error {
-    pub(crate) fn unknown(what: impl Into<String>) -> Self {
-        Self::Unknown(what.into())
-    }
-
     /// Whether others were in the way, so that the verb may succeed when it is run from its beginning: transactions that
     /// can't be in an order, that wait for each other, or that made the same row.
     pub(crate) fn is_conflict(&self) -> bool {
@@ -76,10 +57,7 @@ impl Error {
     pub(crate) fn at_port(self, operation: &'static str) -> LedgerError {
         match self {
             full if full.is_full() => LedgerError::Full,
-            Self::LeaseLost(conversation) => LedgerError::LeaseLost(conversation),
-            Self::AlreadySettled(part) => LedgerError::AlreadySettled(part),
-            Self::Unknown(what) => LedgerError::Unknown { item: what },
-            Self::QuotaExceeded(exceeded) => LedgerError::QuotaExceeded(exceeded),
+            Self::Verb(error) => error.at_port(operation),
             Self::Statement(error) if is_disconnected(&error) => {
                 LedgerError::Store { operation, source: Box::new(Self::Disconnected(error)) }
             }

@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use satchel_domain::Sha256;
 use satchel_ledger::transfer::{ExclusiveLedger, NAMED_BLOBS, NamedBlob, PAGE_ROWS, Row, Table, Value, is_moved};
+use satchel_ledger_sql::VerbError;
 use satchel_ports::ledger::LedgerError;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, PgConnection, Row as _,
@@ -19,8 +20,8 @@ use uuid::Uuid;
 use crate::{
     PostgresLedger,
     connect::{ConnectError, ConnectionTarget, parse_url},
+    connections::execute,
     connections::set_up,
-    database::execute,
     error::{Error, Result},
     process::Settings,
     schema::{MigrateError, Schema},
@@ -123,7 +124,7 @@ impl ExclusiveLedger for ExclusivePostgres {
             Some(NamedBlob { sha256: Sha256(digest.try_into().ok()?), bytes: u64::try_from(bytes).unwrap_or(0) })
         };
         let blobs: Option<Vec<_>> = rows.into_iter().map(blob).collect();
-        blobs.ok_or_else(|| Error::Row { what: "digest" }.at_port("listing the files"))
+        blobs.ok_or_else(|| VerbError::Row { what: "digest" }.at_port("listing the files"))
     }
 
     async fn find_origin(&mut self) -> Result<Option<String>, LedgerError> {
@@ -173,13 +174,13 @@ impl ExclusivePostgres {
             .collect();
         key.sort_unstable();
         let types: Option<_> = columns.iter().map(|(_, name, _)| ColumnType::parse(name)).collect();
-        self.types.insert(name, types.ok_or(Error::Row { what: "type of a column" })?);
+        self.types.insert(name, types.ok_or(VerbError::Row { what: "type of a column" })?);
         let key = key.into_iter().map(|(_, index)| index).collect();
         Ok(Table { name, columns: columns.into_iter().map(|(column, ..)| column).collect(), key })
     }
 
     fn types(&self, table: &Table) -> Result<&[ColumnType]> {
-        self.types.get(table.name).map(Vec::as_slice).ok_or(Error::Row { what: "table" })
+        Ok(self.types.get(table.name).map(Vec::as_slice).ok_or(VerbError::Row { what: "table" })?)
     }
 
     /// Changes a mark, and commits.
@@ -292,12 +293,12 @@ fn bind<'q>(query: PgQuery<'q>, kind: ColumnType, value: &Value) -> Result<PgQue
         (ColumnType::Integer, Value::Integer(value)) => Ok(query.bind(*value)),
         (ColumnType::Text, Value::Text(text)) => Ok(query.bind(text.clone())),
         (ColumnType::Id, Value::Bytes(bytes)) => Ok(query.bind(read_id(bytes)?)),
-        _ => Err(Error::Row { what: "key" }),
+        _ => Err(VerbError::Row { what: "key" }.into()),
     }
 }
 
 fn read_id(bytes: &[u8]) -> Result<Uuid> {
-    Uuid::from_slice(bytes).map_err(|_| Error::Row { what: "id" })
+    Ok(Uuid::from_slice(bytes).map_err(|_| VerbError::Row { what: "id" })?)
 }
 
 fn read_row(row: &PgRow, types: &[ColumnType]) -> Result<Row> {
@@ -333,7 +334,7 @@ fn write_row(line: &mut String, row: &Row, types: &[ColumnType]) -> Result<()> {
                 line.push_str("\\\\x");
                 bytes.iter().for_each(|byte| line.push_str(&format!("{byte:02x}")));
             }
-            _ => return Err(Error::Row { what: "value" }),
+            _ => return Err(VerbError::Row { what: "value" }.into()),
         }
     }
     line.push('\n');

@@ -3,10 +3,9 @@
 use satchel_domain::ChannelName;
 use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayDuty, GatewayId, GatewayLease, HolderId};
 
-use crate::{
-    database::{Database, params},
-    error::Result,
-};
+use satchel_ledger_sql::{Session, params};
+
+use crate::{error::Result, session::Database};
 
 /// Returns whether a gateway seems free. Only a hint, so that a process that waits writes nothing; [`claim`] looks again.
 pub(crate) async fn is_free(db: &Database, gateway: &GatewayId) -> Result<bool> {

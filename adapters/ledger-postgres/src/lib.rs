@@ -1,51 +1,25 @@
 //! The ledger in a PostgreSQL database, which processes on several machines share.
 
-mod attachments;
-mod audit;
-mod calls;
-mod checkpoints;
-mod complete;
 mod connect;
 mod connections;
-mod conversation_settings;
-mod database;
-mod drafts;
+mod custom;
 mod error;
 mod exclusive;
-mod forget;
-mod forget_conversation;
 mod gateways;
-mod history;
-mod inbox;
 mod inspect;
-mod journal;
 mod lanes;
-mod listings;
-mod parts;
-mod people;
 mod ports;
 mod process;
-mod progress;
-mod queries;
-mod questions;
-mod receive;
-mod recorded_messages;
-mod records;
-mod reminders;
-mod rename;
-mod retry;
-mod rows;
 mod schema;
 mod search;
-mod settle;
+mod session;
 mod tokens;
 mod transactions;
-mod turns;
-mod undecodable;
-mod usage;
-mod workspace_usage;
+mod verbs;
 
 use std::sync::Arc;
+
+pub use satchel_ledger_sql::VerbSettings;
 
 pub use crate::{
     connect::ConnectError, exclusive::ExclusivePostgres, inspect::DatabaseInspection, process::Settings,

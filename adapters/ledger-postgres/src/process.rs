@@ -2,8 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use satchel_domain::ConversationId;
-use satchel_ledger::quota::QuotaRules;
+use satchel_ledger_sql::VerbSettings;
 use satchel_ports::{Clock, Ids, ledger::HolderId};
 use secrecy::SecretString;
 
@@ -13,22 +12,14 @@ pub struct Settings {
     /// `postgres://user:password@host:port/database`, with the parameters of libpq, such as `sslmode`. The schema is
     /// `satchel`, unless `options=-c search_path=…` names another.
     pub url: SecretString,
-    /// How long a lease lives unless it is renewed. Nobody takes the lane of a process that died before.
-    pub lease: Duration,
-    /// How long an album must be quiet before its turn may begin.
-    pub album_quiet: Duration,
-    /// How many messages of its conversation's history a turn brings.
-    pub max_history_messages: u32,
+    /// Those of every SQL ledger.
+    pub verbs: VerbSettings,
     /// How many connections this process opens at most, besides two for the renewal of leases.
     pub max_connections: u32,
     /// How long it waits for a connection.
     pub connect_timeout: Duration,
     /// How long a verb may take: a server that doesn't answer is as good as none.
     pub verb_timeout: Duration,
-    /// The only conversation whose lane this process takes; `None` for all of the channels that it hosts.
-    pub only: Option<ConversationId>,
-    /// The bytes that files may take up.
-    pub quotas: QuotaRules,
 }
 
 impl Settings {
@@ -37,14 +28,10 @@ impl Settings {
     pub fn new(url: SecretString) -> Self {
         Self {
             url,
-            lease: Duration::from_secs(30),
-            album_quiet: Duration::from_millis(500),
-            max_history_messages: 200,
+            verbs: VerbSettings::default(),
             max_connections: 10,
             connect_timeout: Duration::from_secs(5),
             verb_timeout: Duration::from_secs(20),
-            only: None,
-            quotas: QuotaRules::default(),
         }
     }
 }

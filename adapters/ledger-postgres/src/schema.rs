@@ -3,7 +3,7 @@
 use satchel_ports::ledger::HolderId;
 use sqlx::PgConnection;
 
-use crate::database::execute;
+use crate::connections::execute;
 
 /// The schema in which tables stand unless the URL names another.
 const DEFAULT_NAME: &str = "satchel";
@@ -11,9 +11,14 @@ const DEFAULT_NAME: &str = "satchel";
 /// The longest name of a schema with which the names of connections are as long as PostgreSQL keeps them.
 const MAX_NAME_BYTES: usize = 46;
 
-/// The steps by which an empty schema becomes that of this version; the version is their number.
-pub(crate) const STEPS: &[&str] =
-    &[include_str!("../migrations/0001_ledger.sql"), include_str!("../migrations/0002_copies.sql")];
+/// What a new schema has.
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// The oldest version that is converted. Satchel was not released before it.
+const OLDEST_VERSION: i64 = 2;
+
+/// The steps by which a schema of [`OLDEST_VERSION`] comes to it, one version each.
+pub(crate) const STEPS: &[&str] = &[include_str!("../migrations/0003_common_statements.sql")];
 
 /// A schema of another version than this program's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +29,12 @@ pub enum SchemaMismatch {
          update this Satchel"
     )]
     Newer { schema: String, found: i64, known: i64 },
+    /// A Satchel of before the first release has written it.
+    #[error(
+        "schema `{schema}` has version {found}, this Satchel converts schemas from version {oldest} on; start an earlier \
+         Satchel with it once"
+    )]
+    TooOld { schema: String, found: i64, oldest: i64 },
     /// It has to be converted first, while others still work with it as it is.
     #[error(
         "schema `{schema}` has version {found}, this Satchel needs {known}, and {processes} processes of the older one \
@@ -109,7 +120,7 @@ impl Schema {
     }
 
     pub(crate) fn newest_version(&self) -> i64 {
-        i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
+        OLDEST_VERSION + i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
     }
 
     /// Brings the schema up to date, one process at a time.
@@ -147,18 +158,25 @@ impl Schema {
         if self.is_current(connection).await? {
             return Ok(());
         }
-        let found = self.read_state(connection).await?.map(|found| found.version);
-        match found {
-            Some(found) => self.require_unconverted(connection, found).await?,
+        match self.read_state(connection).await?.map(|found| found.version) {
+            Some(found) => self.convert(connection, found).await?,
             None => self.create(connection).await?,
-        }
-        let missing = self.steps.iter().skip(usize::try_from(found.unwrap_or(0)).unwrap_or(0));
-        for step in missing {
-            execute(connection, step).await?;
         }
         let known = self.newest_version();
         tracing::info!(schema = self.name, version = known, "brought the schema up to date");
         sqlx::query("UPDATE schema_version SET version = $1").bind(known).execute(connection).await?;
+        Ok(())
+    }
+
+    async fn convert(&self, connection: &mut PgConnection, found: i64) -> Result<(), MigrateError> {
+        let Ok(done) = usize::try_from(found - OLDEST_VERSION) else {
+            let (schema, oldest) = (self.name.clone(), OLDEST_VERSION);
+            return Err(MigrateError::Mismatch(SchemaMismatch::TooOld { schema, found, oldest }));
+        };
+        self.require_unconverted(connection, found).await?;
+        for step in self.steps.iter().skip(done) {
+            execute(connection, step).await?;
+        }
         Ok(())
     }
 
@@ -184,7 +202,7 @@ impl Schema {
         .await
     }
 
-    /// Creates the schema where it is missing, and the table of its version.
+    /// Creates the schema where it is missing, and its tables.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), MigrateError> {
         let exists: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")
             .bind(&self.name)
@@ -194,9 +212,7 @@ impl Schema {
             let created = execute(connection, &format!("CREATE SCHEMA \"{}\"", self.name)).await;
             created.map_err(MigrateError::MayNotCreate)?;
         }
-        let table = "CREATE TABLE schema_version (version BIGINT NOT NULL, moved_to TEXT); \
-                     INSERT INTO schema_version VALUES (0)";
-        Ok(execute(connection, table).await?)
+        Ok(execute(connection, SCHEMA).await?)
     }
 
     /// Reads what the schema says of itself; `None` where there are no tables yet.
@@ -212,8 +228,7 @@ impl Schema {
         if !exists {
             return Ok(None);
         }
-        // The first version has no column for its origin.
-        let sql = "SELECT version, moved_to, to_jsonb(schema_version) ->> 'moved_from' FROM schema_version";
+        let sql = "SELECT version, moved_to, moved_from FROM schema_version";
         let state = sqlx::query_as(sql).fetch_optional(connection).await?;
         Ok(state.map(|(version, moved_to, moved_from)| SchemaState { version, moved_to, moved_from }))
     }

@@ -2,28 +2,30 @@
 //!
 //! A turn is indexed behind its end, with others, so that it doesn't wait for the index (ADR 0028).
 
-use satchel_domain::{ChannelName, Timestamp, TurnId};
-use satchel_ledger::excerpt::{MATCH_START, excerpt};
-use satchel_ports::ledger::{ConversationSearch, SearchHit, SearchResults};
-use sqlx::FromRow;
-use uuid::Uuid;
+use satchel_domain::ChannelName;
+use satchel_ledger_sql::{
+    Session,
+    lanes::LaneId,
+    params, row_struct,
+    search::{HitRow, count_unindexed, find_searched_lane},
+    title,
+};
+use satchel_ports::ledger::{ConversationSearch, SearchResults};
 
 use crate::{
-    database::{Database, params},
     error::Result,
-    lanes::{self, LaneId},
-    listings::title,
-    rows,
+    session::Database,
     tokens::{TokenQuery, index_tokens},
 };
 
-/// A turn that is to be indexed.
-#[derive(FromRow)]
-struct UnindexedTurn {
-    sequence: i64,
-    text: String,
-    files: String,
-    is_search: bool,
+row_struct! {
+    /// A turn that is to be indexed.
+    struct UnindexedTurn {
+        sequence: i64,
+        text: String,
+        files: String,
+        is_search: bool,
+    }
 }
 
 /// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. A search
@@ -44,8 +46,8 @@ pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&Chan
             continue;
         }
         db.run(
-            "INSERT INTO search_index (sequence, text, files, tokens) VALUES ($1, $2, $3, array_to_tsvector($4)) \
-             ON CONFLICT (sequence) DO UPDATE SET text = $2, files = $3, tokens = array_to_tsvector($4)",
+            "INSERT INTO search_index (rowid, text, files, tokens) VALUES ($1, $2, $3, array_to_tsvector($4)) \
+             ON CONFLICT (rowid) DO UPDATE SET text = $2, files = $3, tokens = array_to_tsvector($4)",
             params![turn.sequence, turn.text, turn.files, index_tokens(&[&turn.text, &turn.files])],
         )
         .await?;
@@ -76,50 +78,19 @@ async fn read_texts(db: &Database, turns: &Vec<i64>) -> Result<Vec<UnindexedTurn
     .await
 }
 
-/// Counts the completed turns that aren't indexed, of a channel or of all.
-pub(crate) async fn count_unindexed(db: &Database, channel: Option<&ChannelName>) -> Result<u64> {
-    let count = match channel {
-        None => db.value("SELECT COUNT(*) FROM turns WHERE NOT indexed AND state = 'completed'", params![]).await?,
-        Some(channel) => {
-            db.value(
-                "SELECT COUNT(*) FROM turns JOIN lanes ON lanes.id = lane \
-                 WHERE NOT indexed AND state = 'completed' AND channel = $1",
-                params![channel.as_str()],
-            )
-            .await?
-        }
-    };
-    rows::number(count, "number of turns")
-}
-
-/// Takes a turn out of the index, to be indexed anew with what is left of it. One that was merged stands there as part of
-/// the other.
-pub(crate) async fn reindex_turn(db: &Database, turn: Uuid) -> Result<()> {
-    // Behind a process that indexes it just now.
-    let answering: (i64,) = db
-        .find(
-            "UPDATE turns SET indexed = FALSE WHERE id = (SELECT COALESCE(merged_into, id) FROM turns WHERE id = $1) \
-             RETURNING sequence",
-            params![turn],
-        )
-        .await?
-        .unwrap_or_default();
-    db.run("DELETE FROM search_index WHERE sequence = $1", params![answering.0]).await?;
-    Ok(())
-}
-
 /// Finds what has all words in the conversations of a channel.
 pub(crate) async fn search(db: &Database, search: &ConversationSearch) -> Result<SearchResults> {
     let query = TokenQuery::new(&search.terms);
     let has_names = search.before.is_none() && search.conversation.is_none();
     let mut found = if has_names { find_names(db, search, &query).await? } else { Vec::new() };
-    let lane = match &search.conversation {
-        // No row has the number 0.
-        Some(conversation) => Some(lanes::find_id(db, conversation).await?.unwrap_or_default()),
-        None => None,
-    };
+    let lane = find_searched_lane(db, search).await?;
     found.extend(find_turns(db, search, &query, lane).await?);
-    let hits = found.into_iter().map(|row| row.into_hit(&query)).collect::<Result<_>>()?;
+    let marked = found.into_iter().map(|row| HitRow {
+        text: query.mark(&row.text),
+        files: row.files.map(|files| query.mark(&files)),
+        ..row
+    });
+    let hits = marked.map(HitRow::into_hit).collect::<Result<_, _>>()?;
     Ok(SearchResults { hits, unindexed: count_unindexed(db, Some(&search.channel)).await? })
 }
 
@@ -168,7 +139,7 @@ async fn find_turns(
             " AS title, turn, at, text, files \
              FROM (SELECT turns.lane, turns.id AS turn, completed_at AS at, text, files, name, \
                      COALESCE(forgotten_through, 0) AS forgotten_through, sequence AS place \
-                 FROM search_index JOIN turns USING (sequence) JOIN lanes AS searched ON searched.id = turns.lane \
+                 FROM search_index JOIN turns ON turns.sequence = search_index.rowid JOIN lanes AS searched ON searched.id = turns.lane \
                  LEFT JOIN conversation_listings AS listing ON listing.lane = turns.lane \
                  WHERE tokens @@ $1::TEXT::TSQUERY AND searched.channel = $2 AND ($3 IS NULL OR turns.lane = $3) \
                      AND sequence < COALESCE((SELECT sequence FROM turns WHERE id = $4), 9223372036854775807) \
@@ -178,31 +149,4 @@ async fn find_turns(
         params![expression, channel.as_str(), lane, before.map(|turn| turn.0), limit],
     )
     .await
-}
-
-#[derive(FromRow)]
-struct HitRow {
-    conversation: String,
-    name: Option<String>,
-    title: Option<String>,
-    turn: Option<Uuid>,
-    at: i64,
-    text: String,
-    files: Option<String>,
-}
-
-impl HitRow {
-    fn into_hit(self, query: &TokenQuery) -> Result<SearchHit> {
-        let text = query.mark(&self.text);
-        let files = self.files.map(|files| query.mark(&files));
-        let in_files = files.filter(|files| !text.contains(MATCH_START) && files.contains(MATCH_START));
-        Ok(SearchHit {
-            conversation: rows::conversation(&self.conversation)?,
-            name: self.name,
-            title: self.title.unwrap_or_default(),
-            turn: self.turn.map(TurnId),
-            at: Timestamp(self.at),
-            excerpt: excerpt(&in_files.unwrap_or(text)),
-        })
-    }
 }

@@ -7,9 +7,9 @@ use sqlx::{PgConnection, Postgres, pool::PoolConnection};
 
 use crate::{
     PostgresLedger,
-    connections::ConnectionPurpose,
-    database::{Database, execute},
+    connections::{ConnectionPurpose, execute},
     error::{Error, Result, is_disconnected},
+    session::Database,
 };
 
 /// How often a verb is run at most.

@@ -1,19 +1,10 @@
-//! A connection to the database, with what a verb needs besides rows: time, ids and settings.
+//! A connection to the database, and the statements of what is no verb.
 
 use std::{ops::Deref, path::Path, sync::Arc, time::Duration};
 
-use rusqlite::{
-    Connection, OpenFlags, OptionalExtension, Params, Row,
-    types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef},
-};
-use satchel_domain::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
-use uuid::Uuid;
+use rusqlite::{Connection, OpenFlags, Params, Row, functions::FunctionFlags, types::FromSql};
 
-use crate::{
-    error::Result,
-    process::{Process, Settings},
-};
+use crate::{error::Result, process::Process};
 
 /// How many prepared statements a connection keeps: more than there are.
 const STATEMENT_CACHE_CAPACITY: usize = 256;
@@ -26,20 +17,12 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    pub(crate) fn new(connection: Connection, process: Arc<Process>) -> Self {
-        Self { connection, process }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.process.clock.now()
-    }
-
-    pub(crate) fn new_id(&self) -> Uuid {
-        self.process.ids.next()
-    }
-
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.process.settings
+    /// Gives a connection what statements use besides SQLite's own functions.
+    pub(crate) fn new(connection: Connection, process: Arc<Process>) -> rusqlite::Result<Self> {
+        rusqlite::vtab::array::load_module(&connection)?;
+        let clock = Arc::clone(&process.clock);
+        connection.create_scalar_function("ledger_now", 0, FunctionFlags::SQLITE_UTF8, move |_| Ok(clock.now().0))?;
+        Ok(Self { connection, process })
     }
 }
 
@@ -77,11 +60,6 @@ pub(crate) trait Query {
     /// Reads the first column of the only row.
     fn value<T: FromSql>(&self, sql: &str, parameters: impl Params) -> Result<T>;
 
-    /// Reads the first row, if there is one.
-    fn find<T>(&self, sql: &str, parameters: impl Params) -> Result<Option<T>>
-    where
-        T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>;
-
     /// Reads all rows.
     fn all<T>(&self, sql: &str, parameters: impl Params) -> Result<Vec<T>>
     where
@@ -97,13 +75,6 @@ impl Query for Connection {
         Ok(self.prepare_cached(sql)?.query_row(parameters, |row| row.get(0))?)
     }
 
-    fn find<T>(&self, sql: &str, parameters: impl Params) -> Result<Option<T>>
-    where
-        T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>,
-    {
-        Ok(self.prepare_cached(sql)?.query_row(parameters, |row| T::try_from(row)).optional()?)
-    }
-
     fn all<T>(&self, sql: &str, parameters: impl Params) -> Result<Vec<T>>
     where
         T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>,
@@ -112,27 +83,4 @@ impl Query for Connection {
         let rows = statement.query_map(parameters, |row| T::try_from(row))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
-}
-
-/// A value that is stored as JSON text.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Json<T>(pub(crate) T);
-
-impl<T: Serialize> ToSql for Json<T> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let text = serde_json::to_string(&self.0);
-        text.map(ToSqlOutput::from).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
-    }
-}
-
-impl<T: DeserializeOwned> FromSql for Json<T> {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let value = serde_json::from_str(value.as_str()?);
-        value.map(Self).map_err(|error| FromSqlError::Other(Box::new(error)))
-    }
-}
-
-/// Ids as a JSON array of hexadecimal digits, for `unhex(value)` of `json_each`.
-pub(crate) fn hex_ids(ids: impl IntoIterator<Item = Uuid>) -> Json<Vec<String>> {
-    Json(ids.into_iter().map(|id| format!("{:X}", id.simple())).collect())
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use rusqlite::{ErrorCode, ffi};
-use satchel_domain::{ConversationId, PartId};
 use satchel_ledger::stored::StoredError;
-use satchel_ports::ledger::{LedgerError, QuotaExceeded};
+use satchel_ledger_sql::VerbError;
+use satchel_ports::ledger::LedgerError;
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -15,12 +15,10 @@ pub(crate) enum Error {
     Statement(#[from] rusqlite::Error),
     #[error("the locks of the processes can't be read")]
     Locks(#[from] std::io::Error),
-    #[error("a row contains an invalid {what}")]
-    Row { what: &'static str },
+    #[error(transparent)]
+    Verb(#[from] VerbError),
     #[error("the transaction that it was part of failed")]
     Group(#[source] Arc<Error>),
-    #[error("{0}")]
-    QuotaExceeded(QuotaExceeded),
     #[error("no space is left")]
     Full,
     #[error("the transaction was rolled back")]
@@ -29,32 +27,15 @@ pub(crate) enum Error {
     Panicked,
     #[error("the writer has stopped")]
     Stopped,
-    #[error("part {0} should be settled but is not in a settled state")]
-    NotSettled(PartId),
-    #[error("part {0} should stay unsettled but is in a settled state")]
-    SettleOutcome(PartId),
-    #[error("the lane of {0} has another holder")]
-    LeaseLost(ConversationId),
-    #[error("part {0} is already settled")]
-    AlreadySettled(PartId),
-    #[error("unknown {0}")]
-    Unknown(String),
 }
 
 impl From<StoredError> for Error {
     fn from(error: StoredError) -> Self {
-        match error {
-            StoredError::Invalid { what } => Self::Row { what },
-            StoredError::Unknown { item } => Self::Unknown(item),
-        }
+        Self::Verb(error.into())
     }
 }
 
 impl Error {
-    pub(crate) fn unknown(what: impl Into<String>) -> Self {
-        Self::Unknown(what.into())
-    }
-
     /// Whether the disk, or the size that the database may have, is used up.
     pub(crate) fn is_full(&self) -> bool {
         match self {
@@ -69,10 +50,7 @@ impl Error {
     pub(crate) fn at_port(self, operation: &'static str) -> LedgerError {
         match self {
             full if full.is_full() => LedgerError::Full,
-            Self::LeaseLost(conversation) => LedgerError::LeaseLost(conversation),
-            Self::AlreadySettled(part) => LedgerError::AlreadySettled(part),
-            Self::Unknown(what) => LedgerError::Unknown { item: what },
-            Self::QuotaExceeded(exceeded) => LedgerError::QuotaExceeded(exceeded),
+            Self::Verb(error) => error.at_port(operation),
             other => LedgerError::Store { operation, source: Box::new(other) },
         }
     }

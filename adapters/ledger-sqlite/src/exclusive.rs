@@ -14,6 +14,7 @@ use rusqlite::{
 };
 use satchel_domain::Sha256;
 use satchel_ledger::transfer::{ExclusiveLedger, NAMED_BLOBS, NamedBlob, PAGE_ROWS, Row, Table, Value, is_moved};
+use satchel_ledger_sql::VerbError;
 use satchel_ports::{
     Ids,
     ledger::{HolderId, LedgerError},
@@ -246,7 +247,7 @@ fn read_row(row: &DatabaseRow<'_>, columns: usize, key: &[usize]) -> Result<Row>
         let value = read_value(stored);
         match (stored, &value) {
             (ValueRef::Text(stored), Value::Text(text)) if key.contains(&column) && stored != text.as_bytes() => {
-                Err(Error::Row { what: "key: it has the character NUL, or is not UTF-8" })
+                Err(VerbError::Row { what: "key: it has the character NUL, or is not UTF-8" }.into())
             }
             _ => Ok(value),
         }

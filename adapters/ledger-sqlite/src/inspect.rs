@@ -6,15 +6,18 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
+use satchel_ledger::rows;
+use satchel_ledger_sql::COUNT_UNDECODABLE;
 use satchel_ports::ledger::UndecodableCount;
 
 use crate::{
+    database::Query,
+    error,
     exclusive::require_active,
     open::{DATABASE, OpenError, at_database, at_directory},
     owners::{self, Owners},
     process::Settings,
     schema::{list_copies, newest_version, version},
-    undecodable,
 };
 
 /// How many kinds of damage are listed.
@@ -68,7 +71,7 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     require_active(&connection, data_dir)?;
     let damage = find_damage(&connection).map_err(failed)?;
     // A database that is damaged, or older than the table, has nothing to say of it.
-    let undecodable = undecodable::count(&connection).unwrap_or_default();
+    let undecodable = count_undecodable(&connection).unwrap_or_default();
     drop(connection);
     Ok(Some(Inspection {
         version,
@@ -79,6 +82,14 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
         undecodable,
         copies: list_copies(data_dir, DATABASE).map_err(in_directory)?,
     }))
+}
+
+fn count_undecodable(connection: &Connection) -> error::Result<Vec<UndecodableCount>> {
+    let counts: Vec<(String, i64)> = connection.all(COUNT_UNDECODABLE, [])?;
+    let count = |(channel, updates): (String, i64)| {
+        Ok(UndecodableCount { channel: rows::channel(channel)?, updates: rows::number(updates, "number of updates")? })
+    };
+    counts.into_iter().map(count).collect()
 }
 
 /// Connects to a database that exists, and changes nothing in it.

@@ -1,56 +1,31 @@
 //! The ledger on SQLite: one file in the data directory, one writer with group commit, readers beside it.
 
-mod attachments;
-mod audit;
-mod calls;
-mod checkpoints;
-mod complete;
-mod conversation_settings;
+mod arguments;
 mod copy;
+mod custom;
 mod database;
-mod drafts;
 mod error;
 mod exclusive;
-mod forget;
-mod forget_conversation;
 mod gateways;
-mod history;
-mod inbox;
 mod inspect;
-mod journal;
 mod lanes;
-mod listings;
 mod open;
 mod owners;
-mod parts;
-mod people;
 mod ports;
 mod process;
-mod progress;
-mod queries;
-mod questions;
 mod readers;
-mod receive;
-mod recorded_messages;
-mod records;
-mod reminders;
-mod rename;
 mod restored;
-mod retry;
-mod rows;
 mod running;
 mod schema;
 mod search;
-mod settle;
-mod turns;
-mod undecodable;
-mod usage;
-mod workspace_usage;
+mod session;
+mod verbs;
 mod writer;
 
 use std::sync::Arc;
 
 pub use satchel_ledger::quota::{IsOwner, QuotaRules};
+pub use satchel_ledger_sql::VerbSettings;
 use satchel_ports::ledger::LedgerError;
 use tokio::sync::Semaphore;
 
@@ -64,7 +39,7 @@ pub use crate::{
     running::{has_database, is_own_entry, open_data_dirs},
 };
 use crate::{
-    database::Database, gateways::GatewayLocks, owners::OwnerLock, process::Process, readers::Readers, writer::Writer,
+    database::Database, gateways::GatewayLocks, owners::OwnerLock, readers::Readers, session::finish, writer::Writer,
 };
 
 /// The ledger of one process on a data directory.
@@ -73,7 +48,6 @@ use crate::{
 /// after a crash.
 #[derive(Debug)]
 pub struct SqliteLedger {
-    process: Arc<Process>,
     writer: Writer,
     readers: Readers,
     /// Held by the one search that runs.
@@ -90,12 +64,21 @@ impl SqliteLedger {
         self.writer.commits()
     }
 
-    /// Runs a query beside the writer. `operation` says what it does, in the words of an operator.
-    async fn read<T, F>(&self, operation: &'static str, query: F) -> Result<T, LedgerError>
+    /// Runs a verb in the writer's next transaction. `operation` says what it does, in the words of an operator.
+    async fn write<T, V>(&self, operation: &'static str, verb: V) -> Result<T, LedgerError>
     where
         T: Send + 'static,
-        F: FnOnce(&Database) -> error::Result<T> + Send + 'static,
+        V: AsyncFnOnce(&Database) -> error::Result<T> + Send + 'static,
     {
-        self.readers.run(query).await.map_err(|error| error.at_port(operation))
+        self.writer.run(operation, move |db| finish(verb(db))).await
+    }
+
+    /// Runs a query beside the writer. `operation` says what it does, in the words of an operator.
+    async fn read<T, V>(&self, operation: &'static str, query: V) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        V: AsyncFnOnce(&Database) -> error::Result<T> + Send + 'static,
+    {
+        self.readers.run(move |db| finish(query(db))).await.map_err(|error| error.at_port(operation))
     }
 }

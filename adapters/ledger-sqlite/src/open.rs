@@ -57,6 +57,18 @@ pub enum OpenError {
         /// The newest version that this program knows.
         known: i64,
     },
+    /// A Satchel of before the first release has written it.
+    #[error(
+        "`{path}` has schema version {found}, this version of Satchel converts databases from version {oldest} on; start an \
+         earlier Satchel with it once"
+    )]
+    TooOld {
+        path: PathBuf,
+        /// The version in the database.
+        found: i64,
+        /// The oldest version that is converted.
+        oldest: i64,
+    },
     /// A copy is wanted of a database that has not been brought up to date.
     #[error("`{path}` has schema version {found}, this version of Satchel needs {known}; start `satchel run` once")]
     OtherVersion {
@@ -167,13 +179,12 @@ fn open(
     }
     let held_before = restored::find(&connection).map_err(failed)?.and_then(|copy| copy.released_at);
     let process = Arc::new(Process { holder, owners, settings, clock, ids, held_before });
-    let writer = Writer::start(Database::new(connection, Arc::clone(&process)));
+    let writer = Writer::start(Database::new(connection, Arc::clone(&process)).map_err(failed)?);
     Ok(SqliteLedger {
         writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,
         readers: Readers::new(path, Arc::clone(&process)),
         search_permit: Arc::new(Semaphore::new(1)),
         gateways: Arc::new(GatewayLocks::new(holder, process.owners.directory().to_owned())),
-        process,
         _lock: lock,
     })
 }
@@ -197,9 +208,9 @@ pub(crate) fn open_database(
     let mut connection = connect_when_free(&path, busy_timeout).map_err(failed)?;
     schema::migrate(&mut connection, &path, &owners).map_err(|error| match error {
         SchemaError::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
+        SchemaError::TooOld { found, oldest } => OpenError::TooOld { path: path.clone(), found, oldest },
         SchemaError::Database(error) => failed(error),
         SchemaError::Copy(error) => at_directory(data_dir.to_owned(), error),
-        SchemaError::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
     })?;
     // SQLite opens a file that it may not write for reading, and would tell with the first message only.
     connection.execute("DELETE FROM lanes WHERE FALSE", []).map_err(failed)?;
@@ -308,11 +319,11 @@ mod tests {
             ("SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", "1"),
             ("SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout", "10000"),
         ] {
-            let value: String = ledger.writer.run("asking", move |db| db.value(pragma, [])).await.unwrap();
+            let value: String = ledger.writer.run("asking", move |db| Query::value(&**db, pragma, [])).await.unwrap();
             assert_eq!(value, expected, "{pragma}");
         }
         assert_eq!(ledger.commits(), 0, "asking costs nothing");
-        let written = ledger.read("deleting", |db| db.run("DELETE FROM lanes", [])).await;
+        let written = ledger.readers.run(|db| Query::run(&**db, "DELETE FROM lanes", [])).await;
         assert!(written.is_err(), "readers can't write");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{ConversationId, Timestamp};
-use satchel_ledger::quota::QuotaRules;
+use satchel_domain::Timestamp;
+use satchel_ledger_sql::VerbSettings;
 use satchel_ports::{Clock, Ids, ledger::HolderId};
 
 use crate::owners::Owners;
@@ -11,37 +11,19 @@ use crate::owners::Owners;
 /// The numbers by which a ledger works.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a lease lives unless it is renewed, while its owner's process lives.
-    pub lease: Duration,
-    /// How long an album must be quiet before its turn may begin.
-    pub album_quiet: Duration,
+    /// Those of every SQL ledger.
+    pub verbs: VerbSettings,
     /// How long a writer waits for another process's transaction.
     pub busy_timeout: Duration,
-    /// How many messages of its conversation's history a turn brings.
-    pub max_history_messages: u32,
     /// How many queries are read at once.
     pub readers: u32,
     /// The size that the database may reach, in bytes; beyond it the ledger is full. `None` leaves it to the disk.
     pub max_bytes: Option<u64>,
-    /// The only conversation whose lane this process takes; `None` for all of the channels that it hosts. A terminal
-    /// shows one conversation, so replies of another must wait for theirs.
-    pub only: Option<ConversationId>,
-    /// The bytes that files may take up.
-    pub quotas: QuotaRules,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(30),
-            album_quiet: Duration::from_millis(500),
-            busy_timeout: Duration::from_secs(10),
-            max_history_messages: 200,
-            readers: 4,
-            max_bytes: None,
-            only: None,
-            quotas: QuotaRules::default(),
-        }
+        Self { verbs: VerbSettings::default(), busy_timeout: Duration::from_secs(10), readers: 4, max_bytes: None }
     }
 }
 

@@ -62,7 +62,7 @@ fn lock(idle: &Mutex<Vec<Database>>) -> MutexGuard<'_, Vec<Database>> {
 fn connect_reader(path: PathBuf, process: Arc<Process>) -> Result<Database> {
     let connection = connect_when_free(&path, process.settings.busy_timeout)?;
     connection.pragma_update(None, "query_only", true)?;
-    Ok(Database::new(connection, process))
+    Ok(Database::new(connection, process)?)
 }
 
 fn read_snapshot<T>(reader: &Database, query: impl FnOnce(&Database) -> Result<T>) -> Result<T> {

@@ -3,22 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, params};
-use satchel_domain::{Ending, InboundMessage, Part, PartState, Timestamp, TurnId, part::FailureReason};
-use satchel_ports::ledger::{LedgerError, QueuedMessage};
-use uuid::Uuid;
-
 use crate::{
     SqliteLedger,
-    attachments::Records,
-    database::{Database, Json, Query},
+    database::Database,
     error::Result,
     inspect::connect_without_writing,
-    lanes::LaneId,
     open::{DATABASE, OpenError, at_database},
-    rows::{self, MessageRow, PartRow, select_messages, select_part},
     running::has_database,
 };
+use rusqlite::{Connection, OptionalExtension};
+use satchel_domain::{Part, PartState, Timestamp, part::FailureReason};
+use satchel_ledger_sql::{Json, Session, params, verbs::held};
+use satchel_ports::ledger::{LedgerError, QueuedMessage};
 
 /// The backup of which a database is a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +83,8 @@ impl SqliteLedger {
     /// # Errors
     /// When the ledger fails.
     pub async fn hold_back(&self, backup_at: Timestamp, original: PathBuf) -> Result<(), LedgerError> {
-        self.writer.run("holding back what was unsettled", move |db| hold_back(db, backup_at, &original)).await
+        self.write("holding back what was unsettled", async move |db: &_| hold_back(db, backup_at, &original).await)
+            .await
     }
 
     /// Reads what is held back; `None` where the database is no restored copy.
@@ -103,7 +100,7 @@ impl SqliteLedger {
     /// # Errors
     /// When the ledger fails.
     pub async fn release_held(&self, request: ReleaseRequest) -> Result<(), LedgerError> {
-        self.writer.run("releasing what is held back", move |db| release(db, request)).await
+        self.write("releasing what is held back", async move |db: &_| release(db, request).await).await
     }
 }
 
@@ -120,125 +117,74 @@ pub(crate) fn find(connection: &Connection) -> rusqlite::Result<Option<RestoredC
     read.optional()
 }
 
-fn hold_back(db: &Database, backup_at: Timestamp, original: &Path) -> Result<()> {
+async fn hold_back(db: &Database, backup_at: Timestamp, original: &Path) -> Result<()> {
     db.run(
-        "INSERT OR REPLACE INTO restored_copy (id, backup_at, original) VALUES (1, ?1, ?2)",
-        params![backup_at.0, original.to_string_lossy()],
-    )?;
+        "INSERT OR REPLACE INTO restored_copy (id, backup_at, original) VALUES (1, $1, $2)",
+        params![backup_at.0, original.to_string_lossy().into_owned()],
+    )
+    .await?;
     // A turn that runs once more makes its draft and its questions once more.
-    db.run("DELETE FROM parts WHERE settled = 0 AND turn IN (SELECT id FROM turns WHERE state = 'queued')", [])?;
+    db.run("DELETE FROM parts WHERE NOT settled AND turn IN (SELECT id FROM turns WHERE state = 'queued')", params![])
+        .await?;
     db.run(
         "INSERT OR REPLACE INTO held_parts (part, state, state_detail) \
-         SELECT id, state, state_detail FROM parts WHERE settled = 0",
-        [],
-    )?;
+         SELECT id, state, state_detail FROM parts WHERE NOT settled",
+        params![],
+    )
+    .await?;
     let failed = PartState::Failed { reason: FailureReason::HeldBack };
     db.run(
-        "UPDATE parts SET settled = 1, draft = 0, state = ?1, state_detail = ?2 WHERE settled = 0",
+        "UPDATE parts SET settled = TRUE, draft = FALSE, state = $1, state_detail = $2 WHERE NOT settled",
         params![failed.as_str(), Json(&failed)],
-    )?;
-    db.run("INSERT OR REPLACE INTO held_turns (turn, received) SELECT id, 0 FROM turns WHERE state = 'queued'", [])?;
-    complete_held(db)?;
-    db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", [])?;
-    Ok(())
-}
-
-/// Takes the turns that are held back out of their lanes' queues. The keys of their messages stay, so that none is stored
-/// twice.
-fn complete_held(db: &Database) -> Result<()> {
-    db.run(
-        "UPDATE inbox SET consumed_by = turn \
-         WHERE consumed_by IS NULL AND turn IN (SELECT turn FROM held_turns)",
-        [],
-    )?;
-    db.run(
-        "UPDATE turns SET state = 'completed', ending = ?1, completed_at = ?2, indexed = 1 \
-         WHERE state = 'queued' AND id IN (SELECT turn FROM held_turns)",
-        params![Json(&Ending::Cancelled), db.now().0],
-    )?;
-    Ok(())
-}
-
-/// Whether a message was sent before the copy was released. What the platform doesn't date, such as the press of a button,
-/// can't be told from a new one.
-pub(crate) fn is_held_back(db: &Database, message: &InboundMessage) -> bool {
-    db.process.held_before.is_some_and(|released_at| message.sent_at.is_some_and(|sent_at| sent_at < released_at))
-}
-
-/// Holds back the new turn of a message that came in.
-pub(crate) fn hold_received(db: &Database, turn: TurnId) -> Result<()> {
-    tracing::warn!(turn.id = %turn, "a message from before this restored copy was released is held back; `satchel backup held` lists it");
-    db.run("INSERT OR IGNORE INTO held_turns (turn, received) VALUES (?1, 1)", [turn.0])?;
-    complete_held(db)
-}
-
-/// Finds a message that came in and is held back, by its key, and its turn.
-pub(crate) fn find_held_message(db: &Database, edit: &InboundMessage, key: &str) -> Result<Option<(i64, Uuid)>> {
-    db.find(
-        "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
-         JOIN held_turns ON held_turns.turn = inbox.turn \
-         WHERE inbox_keys.channel = ?1 AND inbox_keys.key = ?2 AND received = 1",
-        [edit.conversation.channel().as_str(), key],
     )
+    .await?;
+    db.run(
+        "INSERT OR REPLACE INTO held_turns (turn, received) SELECT id, FALSE FROM turns WHERE state = 'queued'",
+        params![],
+    )
+    .await?;
+    held::complete_turns(db).await?;
+    db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", params![]).await?;
+    Ok(())
 }
 
-/// Finds the held turn of the album of a message that is held back.
-pub(crate) fn find_held_album(db: &Database, lane: LaneId, message: &InboundMessage) -> Result<Option<Uuid>> {
-    let turn: Option<(Uuid,)> = db.find(
-        "SELECT turns.id FROM turns JOIN held_turns ON held_turns.turn = turns.id \
-         WHERE lane = ?1 AND album = ?2 AND received = 1 \
-           AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND message ->> '$.sender.id' = ?3)",
-        params![lane, message.album, message.sender.id],
-    )?;
-    Ok(turn.map(|(turn,)| turn))
-}
-
-fn read_held_back(db: &Database) -> Result<Option<HeldBack>> {
+async fn read_held_back(db: &Database) -> Result<Option<HeldBack>> {
     let Some(copy) = find(db)? else { return Ok(None) };
-    let parts: Vec<PartRow> =
-        db.all(select_part!("WHERE parts.id IN (SELECT part FROM held_parts) ORDER BY turn_sequence, position"), [])?;
-    let messages = |received: bool| -> Result<Vec<QueuedMessage>> {
-        let rows: Vec<MessageRow> = db.all(
-            select_messages!(
-                "JOIN held_turns ON held_turns.turn = inbox.turn WHERE received = ?1 AND inbox.consumed_by = inbox.turn \
-                 ORDER BY inbox.sequence, inbox_files.position"
-            ),
-            [received],
-        )?;
-        let records = Records::read(db, rows.iter().filter_map(MessageRow::file).collect())?;
-        rows::messages(rows, &records)
-    };
-    let (unanswered, received) = (messages(false)?, messages(true)?);
-    Ok(Some(HeldBack { copy, parts: rows::parts(db, parts)?, unanswered, received }))
+    let parts = held::read_parts(db).await?;
+    let (unanswered, received) = (held::read_messages(db, false).await?, held::read_messages(db, true).await?);
+    Ok(Some(HeldBack { copy, parts, unanswered, received }))
 }
 
-fn release(db: &Database, request: ReleaseRequest) -> Result<()> {
+async fn release(db: &Database, request: ReleaseRequest) -> Result<()> {
     let now = db.now();
-    db.run("UPDATE restored_copy SET released_at = COALESCE(released_at, ?1)", [now.0])?;
+    db.run("UPDATE restored_copy SET released_at = COALESCE(released_at, $1)", params![now.0]).await?;
     if request.unsettled == HeldChoice::Resume {
         // Its age counts from now: it is to be sent, however old the backup is.
         db.run(
-            "UPDATE parts SET settled = 0, reported = 0, created_at = ?1, \
+            "UPDATE parts SET settled = FALSE, reported = FALSE, created_at = $1, \
                  (state, state_detail) = (SELECT state, state_detail FROM held_parts WHERE part = parts.id) \
              WHERE id IN (SELECT part FROM held_parts)",
-            [now.0],
-        )?;
+            params![now.0],
+        )
+        .await?;
     }
-    db.run("DELETE FROM held_parts", [])?;
+    db.run("DELETE FROM held_parts", params![]).await?;
     for (received, choice) in [(false, request.unsettled), (true, request.received)] {
         if choice == HeldChoice::Resume {
             db.run(
                 "UPDATE inbox SET consumed_by = NULL \
-                 WHERE consumed_by = turn AND turn IN (SELECT turn FROM held_turns WHERE received = ?1)",
-                [received],
-            )?;
+                 WHERE consumed_by = turn AND turn IN (SELECT turn FROM held_turns WHERE received = $1)",
+                params![received],
+            )
+            .await?;
             db.run(
-                "UPDATE turns SET state = 'queued', ending = NULL, completed_at = NULL, indexed = 0, crashes = 0, \
-                     ready_at = ?2 WHERE id IN (SELECT turn FROM held_turns WHERE received = ?1)",
+                "UPDATE turns SET state = 'queued', ending = NULL, completed_at = NULL, indexed = FALSE, crashes = 0, \
+                     ready_at = $2 WHERE id IN (SELECT turn FROM held_turns WHERE received = $1)",
                 params![received, now.0],
-            )?;
+            )
+            .await?;
         }
-        db.run("DELETE FROM held_turns WHERE received = ?1", [received])?;
+        db.run("DELETE FROM held_turns WHERE received = $1", params![received]).await?;
     }
     Ok(())
 }

@@ -1,45 +1,23 @@
 //! The schema of the database: its version, and how the database of an earlier version is converted.
 
 use std::{
-    cmp::Ordering,
     fs, io,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use rusqlite::Connection;
-use rusqlite_migration::{M, Migrations};
 
 use crate::owners::{OWNER_ONLY, Owners};
 
 /// The schema of a new database.
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// The steps by which an older database comes to it; the schema's version is their number.
-const STEPS: &[M<'static>] = &[
-    M::up(include_str!("../migrations/sqlite/0001_ledger.sql")),
-    M::up(include_str!("../migrations/sqlite/0002_page.sql")),
-    M::up(include_str!("../migrations/sqlite/0003_people.sql")),
-    M::up(include_str!("../migrations/sqlite/0004_voice.sql")),
-    M::up(include_str!("../migrations/sqlite/0005_bookmarks.sql")),
-    M::up(include_str!("../migrations/sqlite/0006_pairings_in_order.sql")),
-    M::up(include_str!("../migrations/sqlite/0007_lookup.sql")),
-    M::up(include_str!("../migrations/sqlite/0008_usage.sql")),
-    M::up(include_str!("../migrations/sqlite/0009_audit.sql")),
-    M::up(include_str!("../migrations/sqlite/0010_agent.sql")),
-    M::up(include_str!("../migrations/sqlite/0011_questions.sql")),
-    M::up(include_str!("../migrations/sqlite/0012_drafts.sql")),
-    M::up(include_str!("../migrations/sqlite/0013_file_columns.sql")),
-    M::up(include_str!("../migrations/sqlite/0014_lanes_by_number.sql")),
-    M::up(include_str!("../migrations/sqlite/0015_conversation_settings.sql")),
-    M::up(include_str!("../migrations/sqlite/0016_conversations.sql")),
-    M::up(include_str!("../migrations/sqlite/0017_retries.sql")),
-    M::up(include_str!("../migrations/sqlite/0018_reminders.sql")),
-    M::up(include_str!("../migrations/sqlite/0019_restored_copies.sql")),
-    M::up(include_str!("../migrations/sqlite/0020_order_of_arrival.sql")),
-];
+/// The oldest version that is converted. Satchel was not released before it.
+const OLDEST_VERSION: i64 = 20;
 
-const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
+/// The steps by which a database of [`OLDEST_VERSION`] comes to it, one version each.
+const STEPS: &[&str] = &[include_str!("../migrations/0021_common_conditions.sql")];
 
 /// What follows the database's name in that of a copy, before the version.
 pub(crate) const COPY_SUFFIX: &str = ".version-";
@@ -50,10 +28,13 @@ pub(crate) enum SchemaError {
         found: i64,
         known: i64,
     },
+    TooOld {
+        found: i64,
+        oldest: i64,
+    },
     Database(rusqlite::Error),
     /// No copy of the database can be kept.
     Copy(io::Error),
-    Migration(rusqlite_migration::Error),
 }
 
 impl From<rusqlite::Error> for SchemaError {
@@ -62,36 +43,28 @@ impl From<rusqlite::Error> for SchemaError {
     }
 }
 
-impl From<rusqlite_migration::Error> for SchemaError {
-    fn from(error: rusqlite_migration::Error) -> Self {
-        match error {
-            rusqlite_migration::Error::RusqliteError { err, .. } => Self::Database(err),
-            other => Self::Migration(other),
-        }
-    }
-}
-
 /// Brings the schema up to date, one process at a time. Of a database of an earlier version a copy is kept beside it.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path, owners: &Owners) -> Result<(), SchemaError> {
-    let known = newest_version();
-    let is_older = |found: i64| match found.cmp(&known) {
-        Ordering::Less => Ok(true),
-        Ordering::Equal => Ok(false),
-        Ordering::Greater => Err(SchemaError::Newer { found, known }),
-    };
-    if !is_older(version(connection)?)? {
+    if is_current(version(connection)?)? {
         return Ok(());
     }
     let _lock = owners.lock_schema().map_err(SchemaError::Copy)?;
-    let found = version(connection)?;
-    if is_older(found)? {
-        if found > 0 {
-            convert(connection, path, found)?;
-        } else {
-            create(connection)?;
-        }
+    match version(connection)? {
+        found if is_current(found)? => Ok(()),
+        0 if is_empty(connection)? => Ok(create(connection)?),
+        found if found < OLDEST_VERSION => Err(SchemaError::TooOld { found, oldest: OLDEST_VERSION }),
+        found => convert(connection, path, found),
     }
-    Ok(())
+}
+
+fn is_current(found: i64) -> Result<bool, SchemaError> {
+    let known = newest_version();
+    if found > known { Err(SchemaError::Newer { found, known }) } else { Ok(found == known) }
+}
+
+/// Whether there are no tables yet.
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
 }
 
 /// Creates the schema in an empty database.
@@ -107,8 +80,13 @@ fn convert(connection: &mut Connection, path: &Path, found: i64) -> Result<(), S
     tracing::info!(database = %path.display(), found, version = newest_version(), "migrating the database schema");
     let copy = keep_copy(connection, path, found)?;
     tracing::info!(copy = %copy.display(), "kept a copy of the database as it was");
-    connection.pragma_update(None, "user_version", found)?;
-    MIGRATIONS.to_latest(connection)?;
+    let steps = (OLDEST_VERSION + 1..).zip(STEPS).filter(|(version, _)| *version > found);
+    let transaction = connection.transaction()?;
+    for (version, step) in steps {
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", version)?;
+    }
+    transaction.commit()?;
     // Or the pages of all tables stay in memory.
     connection.release_memory()?;
     Ok(())
@@ -171,23 +149,12 @@ pub(crate) fn list_copies(data_dir: &Path, database: &str) -> io::Result<Vec<Pat
 
 /// The newest version that this program knows.
 pub(crate) fn newest_version() -> i64 {
-    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
+    OLDEST_VERSION + i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
 }
 
 /// The schema's version in the database; 0 when it is new.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let has_table_of_steps: bool = connection.query_row(
-        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')",
-        [],
-        |row| row.get(0),
-    )?;
-    // Up to version 13 the steps stand in a table. A Satchel of that time creates it, empty, also in a database of a later
-    // version, which it refuses then.
-    if version > 0 || !has_table_of_steps {
-        return Ok(version);
-    }
-    connection.query_row("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations", [], |row| row.get(0))
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 #[cfg(test)]

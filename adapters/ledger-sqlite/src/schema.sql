@@ -53,7 +53,7 @@ CREATE TABLE turns (
 ) STRICT;
 CREATE INDEX turns_queued ON turns (lane, sequence) WHERE state = 'queued';
 CREATE INDEX turns_lane ON turns (lane, sequence);
-CREATE INDEX turns_unindexed ON turns (sequence) WHERE indexed = 0 AND state = 'completed';
+CREATE INDEX turns_unindexed ON turns (sequence) WHERE NOT indexed AND state = 'completed';
 
 CREATE TABLE inbox (
     sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -98,7 +98,7 @@ CREATE TABLE attachments (
 ) STRICT;
 CREATE INDEX attachments_turn ON attachments (turn, sequence);
 CREATE INDEX attachments_sha256 ON attachments (sha256);
-CREATE INDEX attachments_kept ON attachments (lane, number) WHERE forgotten_at IS NULL;
+CREATE INDEX attachments_kept ON attachments (lane, number, source, visibility) WHERE forgotten_at IS NULL;
 
 CREATE TABLE inbox_files (
     message       INTEGER NOT NULL REFERENCES inbox (sequence),
@@ -164,8 +164,8 @@ CREATE TABLE parts (
 ) STRICT;
 CREATE INDEX parts_lane ON parts (lane, turn_sequence, position);
 CREATE INDEX parts_turn ON parts (turn, position);
-CREATE INDEX parts_unsettled ON parts (lane, turn_sequence, position) WHERE settled = 0;
-CREATE INDEX parts_unreported ON parts (lane, turn_sequence, position) WHERE state = 'failed' AND reported = 0;
+CREATE INDEX parts_unsettled ON parts (lane, turn_sequence, position) WHERE NOT settled;
+CREATE INDEX parts_unreported ON parts (lane, turn_sequence, position) WHERE state = 'failed' AND NOT reported;
 CREATE INDEX parts_sent ON parts (lane, turn_sequence, position) WHERE last_message IS NOT NULL;
 CREATE INDEX parts_voice ON parts (voice_sha256) WHERE voice_sha256 IS NOT NULL;
 

@@ -4,32 +4,32 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Row, params};
-use satchel_domain::{ChannelName, Timestamp, TurnId};
-use satchel_ledger::excerpt::{MATCH_END, MATCH_START, excerpt};
-use satchel_ports::ledger::{ConversationSearch, SearchHit, SearchResults, SearchTerms};
-use uuid::Uuid;
-
-use crate::{
-    database::{Database, Query},
-    error::Result,
-    lanes::{self, LaneId},
-    listings::title,
-    rows,
+use satchel_domain::ChannelName;
+use satchel_ledger::excerpt::{MATCH_END, MATCH_START};
+use satchel_ledger_sql::{
+    Parameter, Session,
+    lanes::LaneId,
+    params,
+    search::{HitRow, count_unindexed, find_searched_lane},
+    title,
 };
+use satchel_ports::ledger::{ConversationSearch, SearchResults, SearchTerms};
 
-/// The turns that are to be indexed next: at most `?1`, the newest, of the channel `?2` or of all.
+use crate::{database::Database, error::Result};
+
+/// The turns that are to be indexed next: at most `$1`, the newest, of the channel `$2` or of all.
 macro_rules! next_turns {
     () => {
-        "(SELECT sequence FROM turns WHERE indexed = 0 AND state = 'completed' \
-            AND (?2 IS NULL OR lane IN (SELECT id FROM lanes WHERE channel = ?2)) ORDER BY sequence DESC LIMIT ?1 + 0)"
+        "(SELECT sequence FROM turns WHERE NOT indexed AND state = 'completed' \
+            AND ($2 IS NULL OR lane IN (SELECT id FROM lanes WHERE channel = $2)) ORDER BY sequence DESC LIMIT $1 + 0)"
     };
 }
 
 /// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. A search
 /// in a chat is no turn that another one is to find.
-pub(crate) fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
-    let next = params![limit, channel.map(ChannelName::as_str)];
+pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
+    let channel_name = channel.map(ChannelName::as_str);
+    let next: &[Parameter<'_>] = params![limit, channel_name];
     db.run(
         concat!(
             "INSERT INTO search_index (rowid, channel, text, files) \
@@ -50,58 +50,32 @@ pub(crate) fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelNam
             next_turns!()
         ),
         next,
-    )?;
-    db.run(concat!("UPDATE turns SET indexed = 1 WHERE sequence IN ", next_turns!()), next)?;
-    count_unindexed(db, channel)
-}
-
-/// Counts the completed turns that aren't indexed, of a channel or of all.
-pub(crate) fn count_unindexed(db: &Database, channel: Option<&ChannelName>) -> Result<u64> {
-    let count = match channel {
-        // The index alone: it is counted again with every step through a database that has many.
-        None => db.value("SELECT COUNT(*) FROM turns WHERE indexed = 0 AND state = 'completed'", [])?,
-        Some(channel) => db.value(
-            "SELECT COUNT(*) FROM turns JOIN lanes ON lanes.id = lane \
-             WHERE indexed = 0 AND state = 'completed' AND channel = ?1",
-            [channel.as_str()],
-        )?,
-    };
-    rows::number(count, "number of turns")
+    )
+    .await?;
+    db.run(concat!("UPDATE turns SET indexed = TRUE WHERE sequence IN ", next_turns!()), next).await?;
+    count_unindexed(db, channel).await
 }
 
 /// Indexes the name of a conversation, in place of the one before.
-pub(crate) fn index_name(db: &Database, lane: LaneId, name: Option<&str>) -> Result<()> {
-    db.run("DELETE FROM name_index WHERE rowid = ?1", [lane])?;
+pub(crate) async fn index_name(db: &Database, lane: LaneId, name: Option<&str>) -> Result<()> {
+    db.run("DELETE FROM name_index WHERE rowid = $1", params![lane]).await?;
     if let Some(name) = name {
-        db.run("INSERT INTO name_index (rowid, name) VALUES (?1, ?2)", params![lane, name])?;
+        db.run("INSERT INTO name_index (rowid, name) VALUES ($1, $2)", params![lane, name]).await?;
     }
     Ok(())
 }
 
-/// Takes a turn out of the index, to be indexed anew with what is left of it. One that was merged stands there as part of
-/// the other.
-pub(crate) fn reindex_turn(db: &Database, turn: Uuid) -> Result<()> {
-    let answering: Uuid = db.value("SELECT COALESCE(merged_into, id) FROM turns WHERE id = ?1", [turn])?;
-    db.run("DELETE FROM search_index WHERE rowid = (SELECT sequence FROM turns WHERE id = ?1)", [answering])?;
-    db.run("UPDATE turns SET indexed = 0 WHERE id = ?1", [answering])?;
-    Ok(())
-}
-
 /// Finds what has all words in the conversations of a channel.
-pub(crate) fn search(db: &Database, search: &ConversationSearch) -> Result<SearchResults> {
+pub(crate) async fn search(db: &Database, search: &ConversationSearch) -> Result<SearchResults> {
     let has_names = search.before.is_none() && search.conversation.is_none();
-    let mut found = if has_names { find_names(db, search)? } else { Vec::new() };
-    let lane = match &search.conversation {
-        // No row has the number 0.
-        Some(conversation) => Some(lanes::find_id(db, conversation)?.unwrap_or_default()),
-        None => None,
-    };
-    found.extend(find_turns(db, search, lane)?);
-    let hits = found.into_iter().map(HitRow::into_hit).collect::<Result<_>>()?;
-    Ok(SearchResults { hits, unindexed: count_unindexed(db, Some(&search.channel))? })
+    let mut found = if has_names { find_names(db, search).await? } else { Vec::new() };
+    let lane = find_searched_lane(db, search).await?;
+    found.extend(find_turns(db, search, lane).await?);
+    let hits = found.into_iter().map(HitRow::into_hit).collect::<Result<_, _>>()?;
+    Ok(SearchResults { hits, unindexed: count_unindexed(db, Some(&search.channel)).await? })
 }
 
-fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>> {
+async fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>> {
     db.all(
         concat!(
             "SELECT conversation, name, ",
@@ -109,10 +83,10 @@ fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
             " AS title, NULL AS turn, \
                  (SELECT MAX(received_at) FROM inbox WHERE inbox.turn = (SELECT id FROM turns \
                      WHERE turns.lane = listed.lane ORDER BY sequence DESC LIMIT 1)) AS at, text, NULL AS files \
-             FROM (SELECT rowid AS lane, highlight(name_index, 0, ?2, ?3) AS text FROM name_index \
-                 WHERE name_index MATCH ?1) AS hit \
+             FROM (SELECT rowid AS lane, highlight(name_index, 0, $2, $3) AS text FROM name_index \
+                 WHERE name_index MATCH $1) AS hit \
              JOIN (SELECT lane, name, forgotten_through FROM conversation_listings) AS listed USING (lane) \
-             JOIN lanes ON lanes.id = lane WHERE channel = ?4 LIMIT ?5 + 0"
+             JOIN lanes ON lanes.id = lane WHERE channel = $4 LIMIT $5 + 0"
         ),
         params![
             match_terms(&search.terms),
@@ -122,9 +96,10 @@ fn find_names(db: &Database, search: &ConversationSearch) -> Result<Vec<HitRow>>
             search.limit
         ],
     )
+    .await
 }
 
-fn find_turns(db: &Database, search: &ConversationSearch, lane: Option<LaneId>) -> Result<Vec<HitRow>> {
+async fn find_turns(db: &Database, search: &ConversationSearch, lane: Option<LaneId>) -> Result<Vec<HitRow>> {
     let ConversationSearch { channel, terms, before, limit, .. } = search;
     db.all(
         concat!(
@@ -133,11 +108,11 @@ fn find_turns(db: &Database, search: &ConversationSearch, lane: Option<LaneId>) 
             " AS title, turn, at, text, files \
              FROM (SELECT turns.lane, turns.id AS turn, completed_at AS at, text, files, name, \
                      COALESCE(forgotten_through, 0) AS forgotten_through, hit.sequence AS place \
-                 FROM (SELECT rowid AS sequence, highlight(search_index, 1, ?2, ?3) AS text, \
-                         highlight(search_index, 2, ?2, ?3) AS files FROM search_index \
-                     WHERE search_index MATCH ?1 \
-                     AND rowid < COALESCE((SELECT sequence FROM turns WHERE id = ?4), 9223372036854775807) \
-                     ORDER BY rowid DESC LIMIT ?5 + 0) AS hit \
+                 FROM (SELECT rowid AS sequence, highlight(search_index, 1, $2, $3) AS text, \
+                         highlight(search_index, 2, $2, $3) AS files FROM search_index \
+                     WHERE search_index MATCH $1 \
+                     AND rowid < COALESCE((SELECT sequence FROM turns WHERE id = $4), 9223372036854775807) \
+                     ORDER BY rowid DESC LIMIT $5 + 0) AS hit \
                  JOIN turns ON turns.sequence = hit.sequence \
                  LEFT JOIN conversation_listings AS listing ON listing.lane = turns.lane) AS listed \
              JOIN lanes ON lanes.id = listed.lane ORDER BY place DESC"
@@ -150,6 +125,7 @@ fn find_turns(db: &Database, search: &ConversationSearch, lane: Option<LaneId>) 
             limit
         ],
     )
+    .await
 }
 
 /// The expression for turns of a channel, or of one of its conversations, that have all words.
@@ -170,46 +146,6 @@ fn match_terms(terms: &SearchTerms) -> String {
         format!("\"{}\"{}", word.replace('"', "\"\""), if is_letter { "" } else { "*" })
     });
     quoted.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" AND ")
-}
-
-struct HitRow {
-    conversation: String,
-    name: Option<String>,
-    title: Option<String>,
-    turn: Option<Uuid>,
-    at: i64,
-    text: String,
-    files: Option<String>,
-}
-
-impl TryFrom<&Row<'_>> for HitRow {
-    type Error = rusqlite::Error;
-
-    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            conversation: row.get("conversation")?,
-            name: row.get("name")?,
-            title: row.get("title")?,
-            turn: row.get("turn")?,
-            at: row.get("at")?,
-            text: row.get("text")?,
-            files: row.get("files")?,
-        })
-    }
-}
-
-impl HitRow {
-    fn into_hit(self) -> Result<SearchHit> {
-        let in_files = self.files.filter(|files| !self.text.contains(MATCH_START) && files.contains(MATCH_START));
-        Ok(SearchHit {
-            conversation: rows::conversation(&self.conversation)?,
-            name: self.name,
-            title: self.title.unwrap_or_default(),
-            turn: self.turn.map(TurnId),
-            at: Timestamp(self.at),
-            excerpt: excerpt(&in_files.unwrap_or(self.text)),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -232,7 +232,7 @@ mod tests {
     use bytes::Bytes;
     use futures::{StreamExt, stream};
     use satchel_domain::{InboundMessage, Sender};
-    use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
+    use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger, VerbSettings};
     use satchel_local::{SystemClock, UuidV7};
     use satchel_ports::ledger::{ClaimMode, Inbox, Quotas};
 
@@ -249,7 +249,8 @@ mod tests {
     async fn harness(quota: u64) -> WorkspaceHarness {
         let directory = tempfile::tempdir().unwrap();
         let quotas = QuotaRules { quotas: Quotas { conversation: quota, person: quota }, ..QuotaRules::default() };
-        let settings = Settings { quotas, ..Settings::default() };
+        let verbs = VerbSettings { quotas, ..VerbSettings::default() };
+        let settings = Settings { verbs, ..Settings::default() };
         let ledger = Arc::new(
             SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
                 .await

@@ -14,7 +14,7 @@ use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
 use satchel_ledger::transfer::ExclusiveLedger;
 use satchel_ledger_postgres::{ConnectError, PostgresLedger, SchemaMismatch, Settings as PostgresSettings};
-use satchel_ledger_sqlite::{OpenError, QuotaRules, Settings, SqliteLedger};
+use satchel_ledger_sqlite::{OpenError, QuotaRules, Settings, SqliteLedger, VerbSettings};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
@@ -113,12 +113,14 @@ async fn connect_ledger(
         None => config.storage.data_dir(),
         Some(DatabaseBackend::Sqlite { directory }) => directory,
         Some(DatabaseBackend::Postgres(url)) => {
-            let settings = PostgresSettings { only, quotas, ..PostgresSettings::new(url.clone()) };
+            let verbs = VerbSettings { only, quotas, ..VerbSettings::default() };
+            let settings = PostgresSettings { verbs, ..PostgresSettings::new(url.clone()) };
             let connect = || PostgresLedger::connect(settings.clone(), Arc::clone(clock), Arc::clone(ids));
             return Ok(Arc::new(wait.connect("PostgreSQL", ConnectError::is_retryable, connect).await?).into());
         }
     };
-    let settings = Settings { only, quotas, ..Settings::default() };
+    let verbs = VerbSettings { only, quotas, ..VerbSettings::default() };
+    let settings = Settings { verbs, ..Settings::default() };
     Ok(Arc::new(SqliteLedger::open(directory, settings, Arc::clone(clock), Arc::clone(ids)).await?).into())
 }
 

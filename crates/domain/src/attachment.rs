@@ -32,6 +32,19 @@ pub enum AttachmentSource {
     Config,
 }
 
+impl AttachmentSource {
+    /// Its name, as it is stored and told.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Tool => "tool",
+            Self::Script => "script",
+            Self::Config => "config",
+        }
+    }
+}
+
 /// Whether a file goes to the person or only to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,6 +54,17 @@ pub enum Visibility {
     Deliver,
     /// Only the model knows of it, unless the response names it.
     Internal,
+}
+
+impl Visibility {
+    /// Its name, as it is stored and told.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deliver => "deliver",
+            Self::Internal => "internal",
+        }
+    }
 }
 
 /// What was found in a file's header when it was stored; absent values could not be told.

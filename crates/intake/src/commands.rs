@@ -54,7 +54,7 @@ const MAX_LISTED: u32 = 30;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand {
     /// Lists the conversation's files, a page of them, counted from 1.
-    Files(usize),
+    Files(u64),
     /// Finds what was said in the conversation.
     Find(FindCommand),
     /// Sends files again, by their numbers; as given, so that a mistake can be named.

@@ -18,9 +18,6 @@ pub struct ForgottenFile<'a> {
     pub transcription: Option<String>,
 }
 
-/// Rewrites a document of one sort.
-pub type Rewrite = fn(&ForgottenFile<'_>, Value) -> Result<Value>;
-
 impl ForgottenFile<'_> {
     /// # Errors
     /// When the document can't be read.
@@ -46,6 +43,26 @@ impl ForgottenFile<'_> {
         self.rewrite(entry, |entry: JournalEntry<AttachmentRef>, bare| {
             Ok(self.without_pictures(entry.try_map_files(bare)?))
         })
+    }
+
+    /// Erases the file, the one at this place, in the message that brought it. What the platform has sent goes as a whole.
+    pub fn erase_in_message(&self, message: &mut Value, position: i64) {
+        let place = usize::try_from(position).unwrap_or(usize::MAX);
+        if let Some(reference) = message.get_mut("files").and_then(|files| files.get_mut(place)) {
+            self.erase_in_reference(reference);
+        }
+        if let Some(message) = message.as_object_mut() {
+            message.remove("raw");
+        }
+    }
+
+    /// Erases what a channel's reference to the file says of it.
+    pub fn erase_in_reference(&self, reference: &mut Value) {
+        let mut tombstone = self.file.clone();
+        tombstone.erase();
+        reference["filename"] = Value::from(tombstone.filename.as_str());
+        reference["locator"] = Value::from("");
+        reference["caption"] = Value::from("");
     }
 
     /// Rewrites a document: of the file its id remains, and none of the words that were heard in it.

@@ -19,6 +19,7 @@ mod pairings;
 mod reminders;
 mod storage;
 mod turns;
+pub mod verbs;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `attachment.list`: lists the conversation's attachments.
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, AttachmentSource, ToolOutcome};
+use satchel_domain::{AttachmentSource, ToolOutcome};
 use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,9 +14,6 @@ use crate::{
     listing::ListPage,
     lookup,
 };
-
-/// How many records are read at once while they are counted.
-const RECORDS_PER_QUERY: u32 = 1_000;
 
 pub(crate) struct AttachmentList(pub(crate) ToolServices);
 
@@ -52,30 +49,19 @@ impl Tool for AttachmentList {
         let next_arguments = arguments.as_object().cloned().unwrap_or_default();
         let arguments: Arguments = parse_arguments(arguments)?;
         let page = ListPage::from_arguments(arguments.offset, arguments.limit, self.0.limits.list_entries, context)?;
-        let mut entries: Vec<lookup::AttachmentMetadata> = Vec::new();
-        let (mut total, mut before) = (0, None);
-        loop {
-            let query = AttachmentQuery {
-                conversation: Some(context.conversation.clone()),
-                before,
-                limit: Some(RECORDS_PER_QUERY),
-                ..AttachmentQuery::default()
-            };
-            let records = self.0.archive.attachments(&query).await;
-            let records =
-                records.map_err(|error| error::tool_error_with_cause("the attachments could not be listed", &error))?;
-            let is_last = records.len() < RECORDS_PER_QUERY as usize;
-            before = records.last().map(|oldest| oldest.number.get());
-            for record in records.into_iter().filter(|record| matches_filter(&arguments, record)) {
-                if page.contains(total) {
-                    entries.push(record.into());
-                }
-                total += 1;
-            }
-            if is_last {
-                break;
-            }
-        }
+        let query = AttachmentQuery {
+            conversation: Some(context.conversation.clone()),
+            mime_prefix: arguments.mime.map(|mime| mime.to_lowercase()),
+            name_contains: arguments.filename,
+            source: arguments.source,
+            ..AttachmentQuery::default()
+        };
+        let failed = |error| error::tool_error_with_cause("the attachments could not be listed", &error);
+        let total = self.0.archive.count_attachments(&query).await.map_err(failed)?;
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        let query = AttachmentQuery { offset: page.offset(), limit: Some(page.limit()), ..query };
+        let records = self.0.archive.attachments(&query).await.map_err(failed)?;
+        let entries: Vec<lookup::AttachmentMetadata> = records.into_iter().map(Into::into).collect();
         let more = page.entries_after(total)? > 0;
         // How to read on stands first: it outlives a preview.
         let mut response = json!({ "total": total, "more": more });
@@ -87,17 +73,10 @@ impl Tool for AttachmentList {
     }
 }
 
-fn matches_filter(arguments: &Arguments, attachment: &Attachment) -> bool {
-    let Arguments { mime, filename, source, .. } = arguments;
-    mime.as_ref().is_none_or(|mime| attachment.mime.starts_with(&mime.to_lowercase()))
-        && filename
-            .as_ref()
-            .is_none_or(|name| attachment.filename.as_str().to_lowercase().contains(&name.to_lowercase()))
-        && source.is_none_or(|source| attachment.source == source)
-}
-
 #[cfg(test)]
 mod tests {
+    use satchel_domain::Attachment;
+
     use super::*;
     use crate::fakes::{ToolHarness, attachment};
 

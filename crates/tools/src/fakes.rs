@@ -18,7 +18,7 @@ use satchel_domain::{
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, ImageScaler, ManualClock, MockFetcher,
     MockLedger, OutcomeReader, SequentialIds, StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
-    ledger::{AttachmentKey, TurnRecord},
+    ledger::{AttachmentKey, AttachmentQuery, TurnRecord},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 use secrecy::SecretString;
@@ -342,15 +342,14 @@ impl ToolHarness {
         });
         let known = self.records.clone();
         ledger.archive.expect_attachments().returning(move |query| {
+            let (offset, limit) = (query.offset as usize, query.limit.map_or(usize::MAX, |limit| limit as usize));
             let known = known.lock().unwrap();
-            let asked = |(file, of): &&FileRecord| {
-                query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
-                    && query.before.is_none_or(|number| file.number.get() < number)
-                    && query.turn.is_none_or(|turn| *of == Some(turn))
-                    && query.sha256.is_none_or(|digest| file.sha256 == digest)
-            };
-            let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
-            Ok(known.iter().rev().filter(asked).map(|(file, _)| file.clone()).take(limit).collect())
+            let found = known.iter().rev().filter(|record| matches_query(query, record));
+            Ok(found.map(|(file, _)| file.clone()).skip(offset).take(limit).collect())
+        });
+        let known = self.records.clone();
+        ledger.archive.expect_count_attachments().returning(move |query| {
+            Ok(known.lock().unwrap().iter().filter(|record| matches_query(query, record)).count() as u64)
         });
         let registered = self.records.clone();
         ledger.turns.expect_register_files().returning(move |turn, files| {
@@ -471,4 +470,15 @@ impl ToolHarness {
 /// What a store says whose disk is full.
 pub(crate) fn disk_full_error() -> BlobError {
     BlobError::Full(DiskFull { free: 0, reserved: 0 })
+}
+
+fn matches_query(query: &AttachmentQuery, (file, turn): &FileRecord) -> bool {
+    let contains = |name: &String| file.filename.as_str().to_lowercase().contains(&name.to_lowercase());
+    query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
+        && query.before.is_none_or(|number| file.number.get() < number)
+        && query.turn.is_none_or(|asked| *turn == Some(asked))
+        && query.sha256.is_none_or(|digest| file.sha256 == digest)
+        && query.mime_prefix.as_ref().is_none_or(|prefix| file.mime.starts_with(prefix.as_str()))
+        && query.name_contains.as_ref().is_none_or(contains)
+        && query.source.is_none_or(|source| file.source == source)
 }

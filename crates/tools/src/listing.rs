@@ -43,6 +43,16 @@ impl ListPage {
         (self.offset..self.end_offset()).contains(&index)
     }
 
+    /// How many entries stand before the page.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset as u64
+    }
+
+    /// How many entries the page has at most.
+    pub(crate) fn limit(&self) -> u32 {
+        u32::try_from(self.limit).unwrap_or(u32::MAX)
+    }
+
     /// How many of `total` entries follow the page.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use satchel_requirements::required;
 use satchel_servers::postgres::TestDatabase;
 use tokio::sync::Notify;
 
+use satchel_ledger_sql::{Session, params};
+
 use super::*;
 use crate::{Settings, lanes};
 
@@ -36,7 +38,7 @@ async fn process_stopped_in_a_verb_frees_its_lane() {
                     lanes::find(&db, conversation).await?;
                     locked.notify_one();
                     continued.notified().await;
-                    db.run("UPDATE turns SET crashes = 99", crate::database::params![]).await
+                    db.run("UPDATE turns SET crashes = 99", params![]).await
                 }
             };
             ledger.attempt(VerbKind::Write, &verb).await
@@ -61,7 +63,7 @@ async fn verb_that_is_dropped_is_rolled_back() {
     let verb = |db: Arc<Database>| {
         let changed = &changed;
         async move {
-            db.run("UPDATE turns SET crashes = 99", crate::database::params![]).await?;
+            db.run("UPDATE turns SET crashes = 99", params![]).await?;
             changed.notify_one();
             std::future::pending::<Result<()>>().await
         }

@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use satchel_contracts::ledger::LedgerFixture;
 use satchel_domain::{ChannelName, InboundMessage, MessageRef, Part, PartState, Timestamp};
-use satchel_ledger_postgres::Settings;
+use satchel_ledger_postgres::{Settings, VerbSettings};
 use satchel_local::SystemClock;
 use satchel_ports::{
     Clock, Inbox, Leases, Outbox, Turns,
@@ -185,7 +185,8 @@ async fn only_the_conversation_that_is_served_is_taken() {
     for conversation in ["console:main", "console:holiday"] {
         other.inbox.receive(&message(conversation, "1"), ClaimMode::Never).await.unwrap();
     }
-    let settings = Settings { only: Some("console:holiday".parse().unwrap()), ..store.settings() };
+    let verbs = VerbSettings { only: Some("console:holiday".parse().unwrap()), ..VerbSettings::default() };
+    let settings = Settings { verbs, ..store.settings() };
     let ledger = store.open_with(settings).await;
     let lease = ledger.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap().lease;
     assert_eq!(lease.conversation.to_string(), "console:holiday");

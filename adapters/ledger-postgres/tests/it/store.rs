@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use satchel_contracts::ledger::LedgerFixture;
 use satchel_domain::{ChannelName, Sender, Timestamp};
 use satchel_ledger::quota::QuotaRules;
-use satchel_ledger_postgres::{PostgresLedger, Settings};
+use satchel_ledger_postgres::{PostgresLedger, Settings, VerbSettings};
 use satchel_local::UuidV7;
 use satchel_ports::{
     Clock, ManualClock,
@@ -85,7 +85,7 @@ impl LedgerFixture for Store {
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger {
         let is_owner = Arc::new(|_: &ChannelName, sender: &Sender| sender.id == "owner");
         let quotas = QuotaRules { quotas: Quotas { conversation, person }, is_owner };
-        self.open_with(Settings { quotas, ..self.settings() }).await
+        self.open_with(Settings { verbs: VerbSettings { quotas, ..VerbSettings::default() }, ..self.settings() }).await
     }
 
     fn after_death(&self) {
@@ -97,6 +97,6 @@ impl LedgerFixture for Store {
     }
 
     fn lease(&self) -> Duration {
-        self.settings().lease
+        self.settings().verbs.lease
     }
 }

@@ -61,9 +61,7 @@ async fn reader_pool_is_bounded_and_reuses_connections() {
 async fn reader_of_failed_query_is_closed_and_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let readers = readers(&directory, 1);
-    for failing in
-        [(|_| Err(Error::unknown("name"))) as fn(&Database) -> Result<()>, |_| panic!("as the test wants it")]
-    {
+    for failing in [(|_| Err(Error::Full)) as fn(&Database) -> Result<()>, |_| panic!("as the test wants it")] {
         assert!(readers.run(failing).await.is_err());
         assert_eq!(idle(&readers), 0);
     }

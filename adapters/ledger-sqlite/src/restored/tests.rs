@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{ChannelName, FileReference, Filename, MediaInfo, PartContent, Sender, Sha256, StoredBlob};
+use satchel_domain::{
+    ChannelName, FileReference, Filename, InboundMessage, MediaInfo, PartContent, Sender, Sha256, StoredBlob,
+};
 use satchel_local::UuidV7;
 use satchel_ports::{
     Archive, Inbox, Leases, ManualClock, Outbox, Storage,
-    ledger::{ClaimMode, OutboxQuery, WorkFilter},
+    ledger::{ClaimMode, OutboxQuery, QueuedMessage, WorkFilter},
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -48,16 +50,17 @@ async fn restored() -> TempDir {
     let files = vec![FileReference::stored(&uploaded(), Filename::from_untrusted("photo.png"))];
     ledger.receive(&InboundMessage { files, ..message("queued", 2) }, ClaimMode::Never).await.unwrap();
     let reply: PartContent = PartContent::Notice { text: "the reply".to_owned() };
-    let insert = move |db: &Database| {
-        db.run("UPDATE inbox SET consumed_by = turn WHERE turn = ?1", [answered.turn.0])?;
-        db.run("UPDATE turns SET state = 'completed', indexed = 1 WHERE id = ?1", [answered.turn.0])?;
+    let insert = async move |db: &Database| {
+        db.run("UPDATE inbox SET consumed_by = turn WHERE turn = $1", params![answered.turn.0]).await?;
+        db.run("UPDATE turns SET state = 'completed', indexed = TRUE WHERE id = $1", params![answered.turn.0]).await?;
         db.run(
             "INSERT INTO parts (id, lane, turn, turn_sequence, position, kind, content, state, state_detail, settled, \
-                 attempts, labelled, created_at) VALUES (?1, 1, ?2, 1, 0, 'notice', ?3, 'pending', ?4, 0, 0, 0, 1)",
+                 attempts, labelled, created_at) VALUES ($1, 1, $2, 1, 0, 'notice', $3, 'pending', $4, 0, 0, 0, 1)",
             params![REPLY, answered.turn.0, Json(&reply), Json(&PartState::Pending)],
         )
+        .await
     };
-    ledger.writer.run("inserting", insert).await.unwrap();
+    ledger.write("inserting", insert).await.unwrap();
     ledger.hold_back(BACKUP_AT, PathBuf::from("/srv/satchel")).await.unwrap();
     directory
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, MediaInfo, MessageRef,
-    NewAttachment, PartContent, PartState, Sha256, StoredBlob, Timestamp, TurnId, part::Operation,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, MediaInfo, NewAttachment,
+    PartState, Sha256, StoredBlob, Timestamp,
 };
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
@@ -23,28 +23,11 @@ use uuid::Uuid;
 use super::*;
 use crate::{Settings, SqliteLedger};
 
-/// The version before questions became parts.
-const BEFORE_QUESTIONS: i64 = 10;
-
-/// The version before the messages in which replies grow became drafts and the records of files columns, and what a real
-/// data directory of it held.
-const BEFORE_DRAFTS: i64 = 11;
-const REAL_ROWS: &str = include_str!("version-11.sql");
-
-/// The last version that counted its steps in a table, and that table.
-const LAST_COUNTED_IN_TABLE: i64 = 13;
-const TABLE_OF_STEPS: &str = "CREATE TABLE _sqlx_migrations (
-    version BIGINT PRIMARY KEY, description TEXT NOT NULL, installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    success BOOLEAN NOT NULL, checksum BLOB NOT NULL, execution_time BIGINT NOT NULL
-);";
-
-/// Before the settings of conversations had a table of their own.
-const BEFORE_SETTINGS: i64 = 14;
+/// What a data directory of the oldest version held.
+const OLDEST: &str = include_str!("version-20.sql");
 
 /// Tells a process of a test, which is killed, what data directory to open.
 const DIRECTORY_TO_OPEN: &str = "SATCHEL_TEST_DIRECTORY_TO_OPEN";
-
-const TURN: Uuid = Uuid::from_u128(1);
 
 fn connect(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
@@ -52,57 +35,12 @@ fn connect(path: &Path) -> Connection {
     connection
 }
 
-/// A data directory as an earlier version has left it, with these rows.
-fn older_directory(version: i64, rows: &'static str) -> TempDir {
+/// A data directory as the oldest version has left it.
+fn older_directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let mut connection = connect(&directory.path().join("satchel.db"));
-    let steps = usize::try_from(version).unwrap();
-    MIGRATIONS.to_version(&mut connection, steps).unwrap();
-    if version <= LAST_COUNTED_IN_TABLE {
-        connection.pragma_update(None, "user_version", 0).unwrap();
-        connection.execute_batch(TABLE_OF_STEPS).unwrap();
-        for step in 1..=version {
-            let insert = "INSERT INTO _sqlx_migrations VALUES (?1, 'a step', CURRENT_TIMESTAMP, TRUE, x'00', 1)";
-            connection.execute(insert, [step]).unwrap();
-        }
-    }
-    connection.execute_batch(rows).unwrap();
+    connect(&directory.path().join("satchel.db")).execute_batch(OLDEST).unwrap();
     directory
 }
-
-/// A running turn with a reply under way, which has asked twice.
-const ROWS: &str = "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram');
-         INSERT INTO turns (id, conversation, state, ready_at)
-             VALUES (x'00000000000000000000000000000001', 'telegram:5', 'queued', 0);
-         INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, settled,
-                            attempts, labelled, created_at)
-             VALUES (x'0000000000000000000000000000000a', 'telegram:5', x'00000000000000000000000000000001', 1, 0, 'text',
-                     '{\"kind\":\"text\",\"text\":\"hello\",\"markup\":\"rich\"}', 'pending', '{\"state\":\"pending\"}', 0,
-                     0, 0, 7);
-         INSERT INTO questions VALUES
-             (x'0000000000000000000000000000000b', 'telegram:5', x'00000000000000000000000000000001', '41', 8),
-             (x'0000000000000000000000000000000c', 'telegram:5', x'00000000000000000000000000000001', NULL, 9);";
-
-/// A running turn whose reply has been streamed into message 41, and one whose message isn't known; a reply that takes
-/// back message 42, and one that took back what nobody knew.
-const STREAMED_ROWS: &str =
-    "INSERT INTO lanes (conversation, channel) VALUES ('telegram:5', 'telegram'), ('telegram:6', 'telegram');
-    INSERT INTO turns (id, conversation, state, ready_at)
-        VALUES (x'00000000000000000000000000000001', 'telegram:5', 'queued', 0),
-               (x'00000000000000000000000000000002', 'telegram:6', 'queued', 0),
-               (x'00000000000000000000000000000003', 'telegram:6', 'completed', 0);
-    INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, settled,
-                       attempts, first_attempt_at, labelled, target, created_at, open_stream, streamed)
-        VALUES (x'0000000000000000000000000000000a', 'telegram:5', x'00000000000000000000000000000001', 1, 0, 'text',
-                '{\"kind\":\"text\",\"text\":\"\",\"markup\":\"rich\"}', 'sending', '{\"state\":\"sending\"}', 0,
-                1, 7, 0, '41', 7, 1, 1),
-               (x'0000000000000000000000000000000b', 'telegram:6', x'00000000000000000000000000000002', 2, 0, 'text',
-                '{\"kind\":\"text\",\"text\":\"\",\"markup\":\"rich\"}', 'sending', '{\"state\":\"sending\"}', 0,
-                1, 8, 0, NULL, 8, 1, 1),
-               (x'0000000000000000000000000000000c', 'telegram:6', x'00000000000000000000000000000003', 3, 0, 'withdraw',
-                '{\"kind\":\"withdraw\"}', 'pending', '{\"state\":\"pending\"}', 0, 0, NULL, 0, '42', 9, 0, 1),
-               (x'0000000000000000000000000000000d', 'telegram:6', x'00000000000000000000000000000003', 3, 1, 'withdraw',
-                '{\"kind\":\"withdraw\"}', 'sent', '{\"state\":\"sent\",\"messages\":[]}', 1, 1, 9, 0, NULL, 9, 0, 1);";
 
 fn count(connection: &Connection, table: &str) -> i64 {
     connection.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0)).unwrap()
@@ -113,45 +51,8 @@ async fn open(directory: &Path) -> SqliteLedger {
 }
 
 #[tokio::test]
-async fn previous_questions_become_parts() {
-    let directory = older_directory(BEFORE_QUESTIONS, ROWS);
-    let ledger = open(directory.path()).await;
-    let parts = ledger.turn(TurnId(TURN)).await.unwrap().unwrap().parts;
-    assert_eq!(parts.iter().map(|part| part.position).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(parts[0].content(), Some(&PartContent::from_text("hello")));
-    let replaced = PartState::Replaced { by: Vec::new() };
-    assert!(parts[1..].iter().all(|part| part.state == replaced), "nothing of them is shown");
-    assert!(parts[0].question.is_none() && parts[1..].iter().all(|part| part.question.is_some()));
-
-    let claimed = ledger.claim_lane(&[ChannelName::new("telegram").unwrap()], WorkFilter::Any).await.unwrap().unwrap();
-    assert_eq!(ledger.next_part(&claimed.lease).await.unwrap().unwrap().id, parts[0].id);
-    assert_eq!(claimed.turn.unwrap().unreported_failures, []);
-    let recorded = ledger.list_recorded_messages(&parts[0].conversation, parts[0].id).await.unwrap();
-    assert_eq!(recorded.other.iter().map(|recorded| recorded.message.0.as_str()).collect::<Vec<_>>(), ["41"]);
-    assert!(recorded.other_doubt, "the second question may have arrived");
-}
-
-#[tokio::test]
-async fn previous_streams_become_drafts() {
-    let directory = older_directory(BEFORE_DRAFTS, STREAMED_ROWS);
-    let ledger = open(directory.path()).await;
-    for (key, open) in [("5", Some("41")), ("6", None)] {
-        let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
-        let claimed =
-            ledger.claim_lane(std::slice::from_ref(conversation.channel()), WorkFilter::Any).await.unwrap().unwrap();
-        assert_eq!(claimed.lease.conversation, conversation);
-        let draft = claimed.turn.unwrap().draft.unwrap();
-        let state = open.map_or(PartState::Sending, |id| PartState::Open { message: MessageRef(id.to_owned()) });
-        assert_eq!((&draft.state, draft.target(), draft.attempts), (&state, None, 1));
-    }
-    let parts = ledger.turn(TurnId(Uuid::from_u128(3))).await.unwrap().unwrap().parts;
-    let deletion = Operation::Delete { message: MessageRef("42".to_owned()) };
-    assert_eq!(parts.iter().map(|part| &part.operation).collect::<Vec<_>>(), [&deletion]);
-}
-
-#[tokio::test]
 async fn previous_files_turns_and_people_are_read() {
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    let directory = older_directory();
     let ledger = open(directory.path()).await;
     let main: ConversationId = "console:main".parse().unwrap();
     let files = ledger
@@ -186,7 +87,7 @@ async fn previous_files_turns_and_people_are_read() {
 /// A turn that has asked a person, a message behind it, and a part that was under way, as their process left them.
 #[tokio::test]
 async fn previous_work_goes_on() {
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    let directory = older_directory();
     let ledger = open(directory.path()).await;
     let channels = [ChannelName::new("console").unwrap()];
     let mut claimed = Vec::new();
@@ -222,17 +123,17 @@ async fn killed_conversion_loses_nothing() {
         drop(open(Path::new(&directory)).await);
         return std::future::pending().await;
     }
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    let directory = older_directory();
     let path = directory.path().join("satchel.db");
     // Long enough a conversion to be killed in.
     let connection = connect(&path);
     let many = "WITH RECURSIVE counted (n) AS (VALUES (100) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
-         INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes)
-         SELECT randomblob(16), conversation, counted.n, turn, sha256, record, bytes FROM attachments, counted
-         WHERE number = 1;
+         INSERT INTO attachments (id, lane, number, turn, source, filename, mime, bytes, sha256, media, description,
+                                  visibility, created_at)
+         SELECT randomblob(16), lane, counted.n, turn, source, filename, mime, bytes, sha256, media, description,
+                visibility, created_at FROM attachments, counted WHERE number = 1;
          WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < 30000)
-         INSERT INTO turns (id, conversation, state, ready_at) SELECT randomblob(16), 'console:main', 'completed', 0
-         FROM counted;";
+         INSERT INTO turns (id, lane, state, ready_at) SELECT randomblob(16), 1, 'completed', 0 FROM counted;";
     connection.execute_batch(many).unwrap();
     let turns = count(&connection, "turns");
     drop(connection);
@@ -259,7 +160,7 @@ async fn killed_conversion_loses_nothing() {
         let sound: String = found.query_row("PRAGMA quick_check", [], |row| row.get(0)).unwrap();
         assert_eq!(sound, "ok");
         let found_version = version(&found).unwrap();
-        assert!((BEFORE_DRAFTS..=newest_version()).contains(&found_version), "{found_version}");
+        assert!((OLDEST_VERSION..=newest_version()).contains(&found_version), "{found_version}");
         assert_eq!((count(&found, "attachments"), count(&found, "turns")), (29_904, turns));
         drop(found);
         for copy in copies() {
@@ -278,21 +179,36 @@ async fn killed_conversion_loses_nothing() {
     assert_eq!(last.filename.as_str(), "a.txt");
 }
 
+/// Its tables are others than those of a new database, and none of its rows must be touched.
+#[tokio::test]
+async fn older_database_than_the_oldest_is_refused() {
+    let directory = older_directory();
+    let path = directory.path().join("satchel.db");
+    for found in [OLDEST_VERSION - 1, 0] {
+        connect(&path).pragma_update(None, "user_version", found).unwrap();
+        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        let error = SqliteLedger::open(directory.path(), Settings::default(), clock, ids).await.unwrap_err();
+        assert!(error.to_string().contains(&format!("has schema version {found}")), "{error}");
+        assert!(error.to_string().contains(&format!("from version {OLDEST_VERSION} on")), "{error}");
+        assert_eq!((version(&connect(&path)).unwrap(), count(&connect(&path), "parts")), (found, 9));
+    }
+}
+
 #[tokio::test]
 async fn previous_database_is_copied_before_migration() {
-    let directory = older_directory(BEFORE_QUESTIONS, ROWS);
+    let directory = older_directory();
     // As a start that was killed in the midst of it leaves it.
-    let unfinished = directory.path().join("satchel.db.version-10.partial");
+    let unfinished = directory.path().join("satchel.db.version-20.partial");
     fs::write(&unfinished, "half a copy").unwrap();
     // And as an update leaves it from which somebody has gone back.
-    fs::write(directory.path().join("satchel.db.version-10"), "a database of last month").unwrap();
+    fs::write(directory.path().join("satchel.db.version-20"), "a database of last month").unwrap();
     drop(open(directory.path()).await);
-    let copy = directory.path().join("satchel.db.version-10");
+    let copy = directory.path().join("satchel.db.version-20");
     assert_eq!(list_copies(directory.path(), "satchel.db").unwrap(), std::slice::from_ref(&copy));
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     let old = connect(&copy);
-    assert_eq!(version(&old).unwrap(), BEFORE_QUESTIONS);
-    assert_eq!(count(&old, "questions"), 2);
+    assert_eq!(version(&old).unwrap(), OLDEST_VERSION);
+    assert_eq!(count(&old, "parts"), 9);
 
     let fresh = tempfile::tempdir().unwrap();
     drop(open(fresh.path()).await);
@@ -301,11 +217,10 @@ async fn previous_database_is_copied_before_migration() {
 
 #[tokio::test]
 async fn converted_database_equals_new_one() {
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    let directory = older_directory();
     drop(open(directory.path()).await);
     let converted = connect(&directory.path().join("satchel.db"));
     assert_eq!(version(&converted).unwrap(), newest_version());
-    assert_eq!(count(&converted, "sqlite_schema WHERE name = '_sqlx_migrations'"), 0);
     assert_eq!(count(&converted, "pragma_foreign_key_check"), 0);
     let fresh_directory = tempfile::tempdir().unwrap();
     drop(open(fresh_directory.path()).await);
@@ -323,54 +238,10 @@ async fn converted_database_equals_new_one() {
     assert_eq!(next, count(&converted, "turns"), "sequences go on where they were");
 }
 
-#[tokio::test]
-async fn settings_of_conversations_are_converted() {
-    const LANES: &str = "INSERT INTO lanes (conversation, channel, voice, agent) VALUES
-        ('telegram:1', 'telegram', 0, NULL), ('telegram:2', 'telegram', 1, NULL), ('telegram:3', 'telegram', 0, 'kids');";
-    let directory = older_directory(BEFORE_SETTINGS, LANES);
-    drop(open(directory.path()).await);
-    let converted = connect(&directory.path().join("satchel.db"));
-    let mut read = converted
-        .prepare(
-            "SELECT conversation, settings.voice, agent, persona, model FROM conversation_settings AS settings \
-                  JOIN lanes ON lanes.id = settings.lane ORDER BY conversation",
-        )
-        .unwrap();
-    type Settings = (String, bool, Option<String>, Option<String>, Option<String>);
-    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))).unwrap();
-    let rows: Vec<Settings> = rows.map(Result::unwrap).collect();
-    let expected = [("telegram:2", true, None), ("telegram:3", false, Some("kids"))];
-    let expected = expected.map(|(chat, voice, agent)| (chat.to_owned(), voice, agent.map(str::to_owned), None, None));
-    assert_eq!(rows, expected, "who has set nothing has no row");
-}
-
-/// By the times that were stored, as they were compared before.
-#[tokio::test]
-async fn first_attempts_get_their_newest_message() {
-    let directory = older_directory(BEFORE_DRAFTS, STREAMED_ROWS);
-    let turn = "x'00000000000000000000000000000001'";
-    let message = |sequence: i64, received_at: i64| {
-        format!(
-            "INSERT INTO inbox (sequence, id, conversation, turn, message, received_at)
-                     VALUES ({sequence}, randomblob(16), 'telegram:5', {turn}, '{{}}', {received_at});"
-        )
-    };
-    // First attempts were made at 7 and 8.
-    let messages = [(3, 7), (4, 8), (6, 7), (9, 9)].map(|(sequence, received_at)| message(sequence, received_at));
-    connect(&directory.path().join("satchel.db")).execute_batch(&messages.concat()).unwrap();
-    drop(open(directory.path()).await);
-    let converted = connect(&directory.path().join("satchel.db"));
-    let sql = "SELECT first_attempt_at, first_attempt_after FROM parts ORDER BY id";
-    let mut read = converted.prepare(sql).unwrap();
-    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    let rows: Vec<(Option<i64>, Option<i64>)> = rows.map(Result::unwrap).collect();
-    assert_eq!(rows, [(Some(7), Some(0)), (Some(8), Some(6)), (None, None)]);
-}
-
 /// What an earlier version stored is found, once it is indexed.
 #[tokio::test]
 async fn turns_of_an_earlier_version_are_indexed() {
-    let directory = older_directory(BEFORE_DRAFTS, REAL_ROWS);
+    let directory = older_directory();
     let ledger = open(directory.path()).await;
     let search = async |words: &str| {
         let (channel, terms) = (ChannelName::new("console").unwrap(), SearchTerms::parse(words).unwrap());
@@ -382,21 +253,4 @@ async fn turns_of_an_earlier_version_are_indexed() {
     assert_eq!((honey.hits.len(), honey.unindexed), (1, 0), "{honey:?}");
     assert_eq!(honey.hits[0].title, "save this as notes.txt and send it back");
     assert_eq!(search("secret").await.hits, [], "its turn has not ended");
-}
-
-/// As a Satchel of before leaves it, which was started once more and has refused the database, or was killed in its first
-/// start.
-#[tokio::test]
-async fn empty_table_of_steps_is_ignored() {
-    for directory in [older_directory(BEFORE_DRAFTS, REAL_ROWS), tempfile::tempdir().unwrap()] {
-        let path = directory.path().join("satchel.db");
-        if path.exists() {
-            drop(open(directory.path()).await);
-        }
-        connect(&path).execute_batch(TABLE_OF_STEPS).unwrap();
-        for _ in 0..2 {
-            drop(open(directory.path()).await);
-        }
-        assert_eq!(version(&connect(&path)).unwrap(), newest_version());
-    }
 }

@@ -3,6 +3,7 @@
 use std::{sync::mpsc, time::Duration};
 
 use rusqlite::Connection;
+use satchel_ledger_sql::VerbError;
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{Ids, ledger::HolderId};
 
@@ -24,7 +25,7 @@ fn writer(directory: &tempfile::TempDir) -> Writer {
         ids: Arc::new(UuidV7),
         held_before: None,
     };
-    Writer::start(Database::new(connection, Arc::new(process))).unwrap()
+    Writer::start(Database::new(connection, Arc::new(process)).unwrap()).unwrap()
 }
 
 fn insert(db: &Database, name: &str) -> Result<()> {
@@ -65,7 +66,7 @@ async fn failing_verb_is_undone_alone() {
     let release = block(&writer).await;
     let refused = |db: &Database| -> Result<()> {
         insert(db, "refused")?;
-        Err(Error::unknown("name"))
+        Err(VerbError::Unknown("name".to_owned()).into())
     };
     let (first, failed, last, ()) = tokio::join!(
         writer.run("inserting", |db| insert(db, "first")),

@@ -9,7 +9,7 @@ use satchel_ports::{
     ledger::{ClaimMode, CompletedTurn, HistoryChange},
 };
 
-use crate::{Settings, SqliteLedger, completed, message};
+use crate::{Settings, SqliteLedger, VerbSettings, completed, message};
 
 fn note(text: &str) -> HistoryMessage {
     HistoryMessage::Note { text: text.to_owned() }
@@ -18,7 +18,8 @@ fn note(text: &str) -> HistoryMessage {
 #[tokio::test]
 async fn turn_brings_newest_messages_only() {
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings { max_history_messages: 2, ..Settings::default() };
+    let settings =
+        Settings { verbs: VerbSettings { max_history_messages: 2, ..VerbSettings::default() }, ..Settings::default() };
     let ledger =
         SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap();
     let received = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();

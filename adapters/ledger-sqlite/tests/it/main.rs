@@ -21,7 +21,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
-use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger};
+use satchel_ledger_sqlite::{QuotaRules, Settings, SqliteLedger, VerbSettings};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
     ManualClock,
@@ -56,7 +56,8 @@ impl LedgerFixture for Store {
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger {
         let is_owner = Arc::new(|_: &ChannelName, sender: &Sender| sender.id == "owner");
         let quotas = QuotaRules { quotas: Quotas { conversation, person }, is_owner };
-        self.open_with(Settings { quotas, ..Settings::default() }).await
+        self.open_with(Settings { verbs: VerbSettings { quotas, ..VerbSettings::default() }, ..Settings::default() })
+            .await
     }
 
     fn clock(&self) -> &ManualClock {
@@ -64,7 +65,7 @@ impl LedgerFixture for Store {
     }
 
     fn lease(&self) -> Duration {
-        Settings::default().lease
+        Settings::default().verbs.lease
     }
 }
 

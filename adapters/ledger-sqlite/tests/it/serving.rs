@@ -6,7 +6,7 @@ use satchel_domain::ChannelName;
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{Inbox, Leases, ledger::ClaimMode, ledger::WorkFilter};
 
-use crate::{Settings, SqliteLedger, message, open};
+use crate::{Settings, SqliteLedger, VerbSettings, message, open};
 
 #[tokio::test]
 async fn only_the_conversation_that_is_served_is_taken() {
@@ -15,7 +15,8 @@ async fn only_the_conversation_that_is_served_is_taken() {
     for conversation in ["console:main", "console:holiday"] {
         other.receive(&message(conversation, "1"), ClaimMode::Never).await.unwrap();
     }
-    let settings = Settings { only: Some("console:holiday".parse().unwrap()), ..Settings::default() };
+    let verbs = VerbSettings { only: Some("console:holiday".parse().unwrap()), ..VerbSettings::default() };
+    let settings = Settings { verbs, ..Settings::default() };
     let ledger =
         SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap();
     let console = [ChannelName::new("console").unwrap()];

@@ -10,11 +10,8 @@ use satchel_ports::{
 
 use crate::pairing::CommandContext;
 
-/// How many files are read at once, to be looked through for those that the person may see.
-const SCANNED_AT_ONCE: u32 = 500;
-
 /// How many files a page has.
-const PAGE_SIZE: usize = 30;
+const PAGE_SIZE: u32 = 30;
 
 /// How much of a name is shown, in characters.
 pub(super) const MAX_NAME_CHARS: usize = 150;
@@ -26,9 +23,9 @@ const MAX_NUMBERS: usize = 20;
 pub(super) async fn list_files(
     archive: &dyn Archive,
     conversation: &ConversationId,
-    page: usize,
+    page: u64,
 ) -> Result<OutgoingResponse, LedgerError> {
-    let skipped = (page - 1).saturating_mul(PAGE_SIZE);
+    let skipped = (page - 1).saturating_mul(u64::from(PAGE_SIZE));
     let (listed, has_more) = visible_files(archive, conversation, skipped).await?;
     if listed.is_empty() {
         return Ok(OutgoingResponse::from_text(match page {
@@ -54,31 +51,19 @@ pub(super) async fn list_files(
 async fn visible_files(
     archive: &dyn Archive,
     conversation: &ConversationId,
-    skipped: usize,
+    skipped: u64,
 ) -> Result<(Vec<Attachment>, bool), LedgerError> {
-    let mut to_skip = skipped;
-    let mut listed = Vec::new();
-    let mut before = None;
-    loop {
-        let conversation = Some(conversation.clone());
-        let query =
-            AttachmentQuery { conversation, before, limit: Some(SCANNED_AT_ONCE), ..AttachmentQuery::default() };
-        let read = archive.attachments(&query).await?;
-        let is_last = read.len() < SCANNED_AT_ONCE as usize;
-        before = read.last().map(|oldest| oldest.number.get());
-        for file in read.into_iter().filter(|file| file.visibility == Visibility::Deliver) {
-            if to_skip > 0 {
-                to_skip -= 1;
-            } else if listed.len() == PAGE_SIZE {
-                return Ok((listed, true));
-            } else {
-                listed.push(file);
-            }
-        }
-        if is_last {
-            return Ok((listed, false));
-        }
-    }
+    let query = AttachmentQuery {
+        conversation: Some(conversation.clone()),
+        visibility: Some(Visibility::Deliver),
+        offset: skipped,
+        limit: Some(PAGE_SIZE + 1),
+        ..AttachmentQuery::default()
+    };
+    let mut listed = archive.attachments(&query).await?;
+    let has_more = listed.len() > PAGE_SIZE as usize;
+    listed.truncate(PAGE_SIZE as usize);
+    Ok((listed, has_more))
 }
 
 pub(super) async fn resend_files(
@@ -258,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn older_files_are_on_further_pages() {
-        // Every second file is none that people see, so that a page needs more than one query.
+        // Every second file is none that people see.
         let files: Vec<Attachment> = (1..=1_240_u64)
             .rev()
             .map(|number| {
@@ -268,8 +253,9 @@ mod tests {
             .collect();
         let mut ledger = MockArchive::new();
         ledger.expect_attachments().returning(move |query| {
-            let older = files.iter().filter(|file| query.before.is_none_or(|before| file.number.get() < before));
-            Ok(older.take(query.limit.unwrap_or(u32::MAX) as usize).cloned().collect())
+            let asked = files.iter().filter(|file| query.visibility.is_none_or(|asked| file.visibility == asked));
+            let page = asked.skip(query.offset as usize).take(query.limit.unwrap_or(u32::MAX) as usize);
+            Ok(page.cloned().collect())
         });
         let page = async |page| list_files(&ledger, &conversation(), page).await.unwrap().text.unwrap();
         let (first, tenth, last) = (page(1).await, page(10).await, page(21).await);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, ConversationId, Ending, HistoryMessage, OutgoingResponse, Part, PartId,
-    PartState, RefusedFile, Sha256, Timestamp, TurnId, Visibility, part::UndeliveredPart,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Ending, HistoryMessage, OutgoingResponse,
+    Part, PartId, PartState, RefusedFile, Sha256, Timestamp, TurnId, Visibility, part::UndeliveredPart,
 };
 
 use super::{InboundFileState, LedgerError, QueuedMessage};
@@ -14,7 +14,7 @@ use super::{InboundFileState, LedgerError, QueuedMessage};
 ///
 /// # Contract
 /// Besides that of [all ports](super):
-/// - `attachments` applies all filters of its query before its limit.
+/// - `attachments` applies all filters of its query before its offset and its limit.
 /// - A file of another conversation isn't found; of a forgotten one, `attachment` returns the tombstone.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
@@ -43,6 +43,9 @@ pub trait Archive: Send + Sync {
 
     /// Returns files' records, without forgotten ones.
     async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError>;
+
+    /// Counts the files of a query, whatever its offset and its limit are.
+    async fn count_attachments(&self, query: &AttachmentQuery) -> Result<u64, LedgerError>;
 
     /// Returns parts, newest first, or oldest first if the query is for unsettled ones only.
     async fn parts(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError>;
@@ -150,6 +153,12 @@ pub struct AttachmentQuery {
     pub sha256: Option<Sha256>,
     /// Only those whose number is smaller, which are the older ones of a conversation.
     pub before: Option<u64>,
+    /// Only those whose type begins with this.
+    pub mime_prefix: Option<String>,
+    /// Only those whose name contains this, in upper or lower case.
+    pub name_contains: Option<String>,
+    /// Only those from this source.
+    pub source: Option<AttachmentSource>,
     /// Only those of this category.
     pub category: Option<FileCategory>,
     /// Only those from here.
@@ -160,7 +169,9 @@ pub struct AttachmentQuery {
     pub since: Option<Timestamp>,
     /// Only those stored before.
     pub until: Option<Timestamp>,
-    /// At most this many, the first of the order.
+    /// The first so many of the order are passed over.
+    pub offset: u64,
+    /// At most this many of those that follow.
     pub limit: Option<u32>,
     /// The order.
     pub order: AttachmentOrder,

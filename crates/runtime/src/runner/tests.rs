@@ -14,7 +14,7 @@ use futures::future::join_all;
 use jiff::tz::TimeZone;
 use satchel_calendar::cron::{CronSchedule, MissedPolicy};
 use satchel_domain::{InboundMessage, capabilities::StreamRule};
-use satchel_ledger_sqlite::Settings;
+use satchel_ledger_sqlite::{Settings, VerbSettings};
 use satchel_local::LocalBus;
 use satchel_ports::{
     BusError, BusEvent, EventBus, Inbox, Leases,
@@ -302,7 +302,8 @@ async fn lost_lease_cancels_request_in_flight() {
         ("the renewal does not come back", Some(Trouble::HangsAlways)),
     ];
     let played = cases.map(|(case, trouble)| async move {
-        let settings = Settings { lease: Duration::from_millis(1_200), ..Settings::default() };
+        let verbs = VerbSettings { lease: Duration::from_millis(1_200), ..VerbSettings::default() };
+        let settings = Settings { verbs, ..Settings::default() };
         let (stage, here) = (Stage { settings, look: NEVER, ..Stage::new() }, place("main"));
         stage.chat.answers(false);
         let process = stage
@@ -343,7 +344,8 @@ async fn lost_lease_cancels_request_in_flight() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_renewed_outlasts_its_time() {
     let lease = Duration::from_millis(1_500);
-    let settings = Settings { lease, ..Settings::default() };
+    let verbs = VerbSettings { lease, ..VerbSettings::default() };
+    let settings = Settings { verbs, ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
     stage.chat.answers(false);
     let process = stage.start_with(|intervals| intervals.renew = Duration::from_millis(50)).await;
@@ -457,7 +459,8 @@ async fn late_message_starts_next_turn_before_slow_delivery() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn album_is_debounced_into_one_turn() {
-    let settings = Settings { album_quiet: Duration::from_secs(2), ..Settings::default() };
+    let verbs = VerbSettings { album_quiet: Duration::from_secs(2), ..VerbSettings::default() };
+    let settings = Settings { verbs, ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
     let process = stage.start().await;
     // A delivery that ends meanwhile does not begin the wait anew.
@@ -563,7 +566,8 @@ async fn turn_error_does_not_cancel_delivery() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lane_is_resumed_after_panic() {
-    let settings = Settings { lease: Duration::from_millis(300), ..Settings::default() };
+    let verbs = VerbSettings { lease: Duration::from_millis(300), ..VerbSettings::default() };
+    let settings = Settings { verbs, ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
     let process = stage.start_with(|intervals| intervals.renew = Duration::from_millis(50)).await;
     stage.chat.next_send(Quirk::Panics);

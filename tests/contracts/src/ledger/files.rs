@@ -56,14 +56,15 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
 }
 
-/// Catches: a filter that leaves out what belongs there, lets in what doesn't, or counts a page before it filters.
+/// Catches: a filter that leaves out what belongs there, lets in what doesn't, or takes a page before it filters; and a count
+/// of something else than what is listed.
 pub async fn files_are_filtered(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &["a.jpg"])).await;
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let at = |created_at, file: NewAttachment| NewAttachment { created_at: Timestamp(created_at), ..file };
     let typed = |mime: &str, file: NewAttachment| NewAttachment { mime: mime.into(), ..file };
-    let sent = NewAttachment { source: AttachmentSource::User, ..at(10, typed("image/jpeg", new_file("a.jpg"))) };
+    let sent = NewAttachment { source: AttachmentSource::User, ..at(10, typed("image/jpeg", new_file("Äpfel.JPG"))) };
     ledger.turns.store_file(&lease, queued.id, 0, &sent).await.unwrap();
     let files = [("image/png", 20), ("audio/ogg", 30), ("video/mp4", 40), ("application/pdf", 50), ("text/plain", 60)];
     let files = files.map(|(mime, created_at)| at(created_at, typed(mime, new_file(mime))));
@@ -89,9 +90,27 @@ pub async fn files_are_filtered(fixture: &impl LedgerFixture) {
         (AttachmentQuery { visibility: Some(Visibility::Internal), ..all.clone() }, vec![7]),
         (AttachmentQuery { since: time(30), until: time(60), ..all.clone() }, vec![5, 4, 3]),
         (AttachmentQuery { since: time(71), ..all.clone() }, vec![]),
+        (AttachmentQuery { mime_prefix: Some("image".into()), ..all.clone() }, vec![7, 2, 1]),
+        (AttachmentQuery { mime_prefix: Some("image/p".into()), offset: 1, ..all.clone() }, vec![2]),
+        (AttachmentQuery { mime_prefix: Some("%".into()), ..all.clone() }, vec![]),
+        (AttachmentQuery { source: Some(AttachmentSource::User), ..all.clone() }, vec![1]),
+        (AttachmentQuery { source: Some(AttachmentSource::Script), ..all.clone() }, vec![]),
+        (AttachmentQuery { name_contains: Some("äPFEL.j".into()), ..all.clone() }, vec![1]),
+        (AttachmentQuery { name_contains: Some("P".into()), ..all.clone() }, vec![6, 5, 4, 2, 1]),
+        (AttachmentQuery { name_contains: Some("p".into()), offset: 1, limit: Some(2), ..all.clone() }, vec![5, 4]),
+        (
+            AttachmentQuery { name_contains: Some("i".into()), source: Some(AttachmentSource::User), ..all.clone() },
+            vec![],
+        ),
+        (AttachmentQuery { offset: 5, ..all.clone() }, vec![2, 1]),
+        (AttachmentQuery { offset: 5, limit: Some(1), ..all.clone() }, vec![2]),
+        (AttachmentQuery { offset: 9, limit: Some(1), ..all.clone() }, vec![]),
     ] {
         let found = ledger.archive.attachments(&query).await.unwrap();
         assert_eq!(found.iter().map(|file| file.number.get()).collect::<Vec<_>>(), numbers, "{query:?}");
+        let whole = AttachmentQuery { offset: 0, limit: None, ..query.clone() };
+        let whole = ledger.archive.attachments(&whole).await.unwrap().len() as u64;
+        assert_eq!(ledger.archive.count_attachments(&query).await.unwrap(), whole, "{query:?}");
     }
 }
 

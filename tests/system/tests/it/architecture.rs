@@ -41,10 +41,11 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 11] = [
 const CRATE_TEST_DEPENDENCIES: [(&str, &[&str]); 1] =
     [("satchel-runtime", &["satchel-files", "satchel-ledger-sqlite", "satchel-local", "satchel-wait", "tempfile"])];
 
-/// Adapters that other adapters may depend on: shared vendor code, what every blob store does with bytes, and the resampler. They depend on no adapter themselves.
-const SUPPORT_ADAPTERS: [&str; 5] = [
+/// Adapters that other adapters may depend on: shared vendor code, what every blob store does with bytes, the verbs of the SQL ledgers, and the resampler. They depend on no adapter themselves.
+const SUPPORT_ADAPTERS: [&str; 6] = [
     "satchel-blob-content",
     "satchel-http-server",
+    "satchel-ledger-sql",
     "satchel-platform-http",
     "satchel-resampler",
     "satchel-worker-process",
@@ -55,7 +56,7 @@ const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
 /// What the ledgers decide alike; they alone may depend on it.
 const LEDGER_DECISIONS: &str = "satchel-ledger";
-const LEDGER_ADAPTERS: [&str; 2] = ["satchel-ledger-postgres", "satchel-ledger-sqlite"];
+const LEDGER_ADAPTERS: [&str; 3] = ["satchel-ledger-postgres", "satchel-ledger-sql", "satchel-ledger-sqlite"];
 
 /// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, Telegram's render what
 /// routing has measured, and those of tracing collect the spans that the measuring wrappers open.

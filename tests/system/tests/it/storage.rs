@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use satchel_domain::Ending;
 use satchel_fake_kit::FakeFile;
-use satchel_ledger_sqlite::{QuotaRules, Settings};
+use satchel_ledger_sqlite::{QuotaRules, Settings, VerbSettings};
 use satchel_local::{
     ModelScript, ScriptedModel,
     scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
@@ -17,7 +17,9 @@ use crate::product::{Product, ProductSetup};
 
 fn setup(conversation: u64) -> ProductSetup {
     let quotas = Quotas { conversation, person: 1 << 30 };
-    let settings = Settings { quotas: QuotaRules { quotas, ..QuotaRules::default() }, ..Settings::default() };
+    let rules = QuotaRules { quotas, ..QuotaRules::default() };
+    let verbs = VerbSettings { quotas: rules, ..VerbSettings::default() };
+    let settings = Settings { verbs, ..Settings::default() };
     let mut setup = ProductSetup { settings, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
     setup.behaviour.quotas = Some(quotas);
     setup

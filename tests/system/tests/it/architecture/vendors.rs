@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 77] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -104,7 +104,6 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 78] = [
         ],
     ),
     ("rusqlite", &["satchel-ledger-sqlite"]),
-    ("rusqlite_migration", &["satchel-ledger-sqlite"]),
     (
         "rustls",
         &[

@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 44] = [
+const EXEMPT_VERBS: [(&str, &str); 45] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -71,6 +71,7 @@ const EXEMPT_VERBS: [(&str, &str); 44] = [
     ("ledger.record_workspace_removed", "only maintenance and the page's deletion do it"),
     ("ledger.retry_turn", "only the page does it"),
     ("ledger.search_conversations", "only the page asks"),
+    ("ledger.count_attachments", "only the model's list of files asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.history", "a turn brings its history; only others ask"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),

@@ -1,0 +1,20 @@
+//! The verbs of the ledger in SQL, each once for all engines. An engine brings a [`Session`]: a transaction, and what differs.
+
+mod attachments;
+mod columns;
+mod error;
+pub mod lanes;
+mod parameters;
+mod progress;
+mod rows;
+pub mod search;
+mod session;
+pub mod verbs;
+
+pub use crate::{
+    columns::{FromColumn, FromRow, Row},
+    error::VerbError,
+    parameters::{Json, Parameter, ParameterType, ToParameter},
+    session::{Session, VerbResult, VerbSettings},
+    verbs::undecodable::COUNT_UNDECODABLE,
+};

@@ -1,0 +1,37 @@
+//! The verbs, by the names that they have at the ports, and what an engine's own verbs share with them.
+
+pub(crate) mod audit;
+pub(crate) mod calls;
+pub(crate) mod checkpoints;
+pub(crate) mod complete;
+pub(crate) mod conversation_settings;
+pub(crate) mod drafts;
+pub(crate) mod forget;
+pub(crate) mod forget_conversation;
+pub mod held;
+pub(crate) mod history;
+pub(crate) mod inbox;
+pub(crate) mod journal;
+pub(crate) mod listings;
+pub(crate) mod parts;
+pub(crate) mod people;
+pub(crate) mod queries;
+pub(crate) mod questions;
+pub(crate) mod receive;
+pub(crate) mod recorded_messages;
+pub(crate) mod records;
+pub(crate) mod reminders;
+pub(crate) mod rename;
+pub(crate) mod retry;
+pub(crate) mod settle;
+pub(crate) mod turns;
+pub(crate) mod undecodable;
+pub(crate) mod usage;
+pub(crate) mod workspace_usage;
+
+pub use self::{
+    audit::*, checkpoints::*, complete::*, drafts::*, forget::*, forget_conversation::*, history::*, inbox::*,
+    journal::*, listings::*, parts::*, people::*, queries::*, questions::*, receive::*, recorded_messages::*,
+    records::*, reminders::*, rename::*, retry::*, settle::*, turns::*, undecodable::*, usage::*, workspace_usage::*,
+};
+pub use crate::lanes::release;

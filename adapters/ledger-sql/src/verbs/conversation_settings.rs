@@ -1,0 +1,63 @@
+//! The settings of a conversation. One that nobody has changed anything for has no row.
+
+use satchel_ports::ledger::{ConversationSetting, ConversationSettings};
+
+use crate::{
+    columns::{FromRow, Row},
+    lanes::LaneId,
+    parameters::ToParameter,
+    params,
+    session::{Session, VerbResult},
+};
+
+struct SettingsRow(ConversationSettings);
+
+impl FromRow for SettingsRow {
+    fn from_row<R: Row>(row: &R) -> Result<Self, R::Error> {
+        Ok(Self(ConversationSettings {
+            voice_replies: row.get("voice")?,
+            agent: row.get("agent")?,
+            persona: row.get("persona")?,
+            model: row.get("model")?,
+        }))
+    }
+}
+
+pub(crate) async fn read<S: Session>(db: &S, lane: LaneId) -> VerbResult<ConversationSettings, S> {
+    let row: Option<SettingsRow> = db
+        .find("SELECT voice, agent, persona, model FROM conversation_settings WHERE lane = $1", params![lane])
+        .await?;
+    Ok(row.map(|row| row.0).unwrap_or_default())
+}
+
+pub(crate) async fn change<S: Session>(db: &S, lane: LaneId, setting: &ConversationSetting) -> VerbResult<(), S> {
+    let (column, value) = match setting {
+        ConversationSetting::VoiceReplies(on) => ("voice", on.to_parameter()),
+        ConversationSetting::Agent(agent) => ("agent", agent.to_parameter()),
+        ConversationSetting::Persona(persona) => ("persona", persona.to_parameter()),
+        ConversationSetting::Model(model) => ("model", model.to_parameter()),
+    };
+    let sql = format!(
+        "INSERT INTO conversation_settings (lane, {column}) VALUES ($1, $2) \
+         ON CONFLICT (lane) DO UPDATE SET {column} = excluded.{column}"
+    );
+    db.run(&sql, &[lane.to_parameter(), value]).await?;
+    Ok(())
+}
+
+/// Gives a lane without settings those of another one.
+pub(crate) async fn copy<S: Session>(db: &S, from: LaneId, to: LaneId) -> VerbResult<(), S> {
+    db.run(
+        "INSERT INTO conversation_settings (lane, voice, agent, persona, model) \
+         SELECT $2, voice, agent, persona, model FROM conversation_settings WHERE lane = $1",
+        params![from, to],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Removes the settings of a lane that is removed.
+pub(crate) async fn remove<S: Session>(db: &S, lane: LaneId) -> VerbResult<(), S> {
+    db.run("DELETE FROM conversation_settings WHERE lane = $1", params![lane]).await?;
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Forgets a file: its name and its address leave every row, and its number stays.
+
+use satchel_domain::{Attachment, FileReference, Timestamp};
+use satchel_ledger::{
+    forget::{ForgottenFile, transcribed_text},
+    quota::Account,
+    stored::StoredError,
+};
+use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    attachments::select_attachment,
+    columns::{FromColumn, FromRow, Row},
+    error::VerbError,
+    lanes::{self, LaneId},
+    parameters::{Json, ToParameter},
+    params,
+    rows::{self, AttachmentFields},
+    search,
+    session::{Session, VerbResult},
+    verbs::usage,
+};
+
+struct FileRow {
+    turn: Uuid,
+    person: Option<String>,
+    forgotten_at: Option<i64>,
+    attachment: AttachmentFields,
+}
+
+impl FromRow for FileRow {
+    fn from_row<R: Row>(row: &R) -> Result<Self, R::Error> {
+        Ok(Self {
+            turn: row.get("turn")?,
+            person: row.get("person")?,
+            forgotten_at: row.get("forgotten_at")?,
+            attachment: AttachmentFields::from_row(row)?,
+        })
+    }
+}
+
+/// Forgets a file, unless something still needs it.
+pub async fn forget_file<S: Session>(db: &S, forget: &ForgetRequest) -> VerbResult<ForgetOutcome, S> {
+    let ForgetRequest { conversation, number, restricted_to } = forget;
+    let Some(lane) = lanes::find_id(db, conversation).await? else { return Ok(ForgetOutcome::NotFound) };
+    let row: Option<FileRow> = db
+        .find(
+            select_attachment!(", turn, person, forgotten_at"; "WHERE lane = $1 AND number = $2"),
+            params![lane, rows::signed(*number)],
+        )
+        .await?;
+    let Some(row) = row else { return Ok(ForgetOutcome::NotFound) };
+    let person: Option<PersonKey> =
+        row.person.map(|person| person.parse().map_err(|_| VerbError::Row { what: "person" })).transpose()?;
+    if restricted_to.is_some() && *restricted_to != person {
+        return Ok(ForgetOutcome::NotPermitted);
+    }
+    if let Some(forgotten_at) = row.forgotten_at {
+        return Ok(ForgetOutcome::AlreadyForgotten(Timestamp(forgotten_at)));
+    }
+    let file = row.attachment.into_attachment()?;
+    if let Some(needed) = needed(db, lane, row.turn, &file).await? {
+        return Ok(needed);
+    }
+    let forgotten = ForgottenFile { file: &file, transcription: read_transcription(db, &file).await? };
+    let copies = Copies { lane, turn: row.turn, forgotten };
+    copies.erase(db).await?;
+    write_tombstone(db, &file).await?;
+    let account = Account { conversation: conversation.clone(), person, is_owner: false };
+    usage::remove_file(db, &account, file.bytes).await?;
+    Ok(ForgetOutcome::Forgotten(Box::new(file)))
+}
+
+/// What still needs the file, if anything does.
+async fn needed<S: Session>(
+    db: &S,
+    lane: LaneId,
+    turn: Uuid,
+    file: &Attachment,
+) -> VerbResult<Option<ForgetOutcome>, S> {
+    let is_unsettled: bool = db
+        .value(
+            "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND instr(content, $2) > 0)",
+            params![lane, file.id.to_string()],
+        )
+        .await?;
+    if is_unsettled {
+        return Ok(Some(ForgetOutcome::Unsettled));
+    }
+    let is_in_use: bool = db
+        .value(
+            "SELECT EXISTS (SELECT 1 FROM turns WHERE id = $3 AND state = 'queued') \
+         OR EXISTS (SELECT 1 FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
+             WHERE inbox.lane = $1 AND inbox.consumed_by IS NULL AND inbox_files.attachment = $4) \
+         OR EXISTS (SELECT 1 FROM turns JOIN journal ON journal.turn = turns.id \
+             WHERE turns.lane = $1 AND turns.state = 'queued' AND instr(journal.entry, $2) > 0)",
+            params![lane, file.id.to_string(), turn, file.id.0],
+        )
+        .await?;
+    Ok(is_in_use.then_some(ForgetOutcome::InUse))
+}
+
+/// What rows hold of a file besides its own.
+struct Copies<'a> {
+    lane: LaneId,
+    /// The turn that it came with.
+    turn: Uuid,
+    forgotten: ForgottenFile<'a>,
+}
+
+/// Reads the words of a voice note.
+async fn read_transcription<S: Session>(db: &S, file: &Attachment) -> VerbResult<Option<String>, S> {
+    let transcription: Option<(Json<Transcription>,)> = db
+        .find(
+            "SELECT inbox_files.transcription FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
+         JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
+         WHERE attachments.id = $1 AND inbox_files.transcription IS NOT NULL",
+            params![file.id.0],
+        )
+        .await?;
+    Ok(transcription.and_then(|(transcription,)| transcribed_text(transcription.0)))
+}
+
+/// Leaves a row of the file's number alone.
+async fn write_tombstone<S: Session>(db: &S, file: &Attachment) -> VerbResult<(), S> {
+    let mut tombstone = file.clone();
+    tombstone.erase();
+    db.run(
+        "UPDATE attachments SET filename = $2, mime = $3, bytes = $4, sha256 = $5, media = $6, description = $7, \
+             forgotten_at = $8 WHERE id = $1",
+        params![
+            file.id.0,
+            tombstone.filename.as_str(),
+            tombstone.mime,
+            rows::signed(tombstone.bytes),
+            tombstone.sha256.0,
+            Json(&tombstone.media),
+            tombstone.description,
+            db.now().0,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+impl Copies<'_> {
+    /// Removes what rows say of the file, and the words that were heard in it; its id stays.
+    async fn erase<S: Session>(&self, db: &S) -> VerbResult<(), S> {
+        self.erase_in_rows::<_, i64>(
+            db,
+            "SELECT sequence, message FROM history WHERE lane = $1 AND instr(message, $2) > 0",
+            "UPDATE history SET message = $3 WHERE lane = $1 AND sequence = $2",
+            |document| self.forgotten.rewrite_history(document),
+        )
+        .await?;
+        self.erase_in_rows::<_, i64>(
+            db,
+            "SELECT sequence, response FROM turns WHERE lane = $1 AND instr(response, $2) > 0",
+            "UPDATE turns SET response = $3 WHERE lane = $1 AND sequence = $2",
+            |document| self.forgotten.rewrite_response(document),
+        )
+        .await?;
+        self.erase_in_rows::<_, Uuid>(
+            db,
+            "SELECT id, content FROM parts WHERE lane = $1 AND instr(content, $2) > 0",
+            "UPDATE parts SET content = $3 WHERE lane = $1 AND id = $2",
+            |document| self.forgotten.rewrite_part(document),
+        )
+        .await?;
+        self.erase_in_journal(db).await?;
+        self.erase_in_updates(db).await?;
+        self.erase_in_inbox(db).await?;
+        self.erase_in_index(db).await
+    }
+
+    /// Rewrites the documents of a column that name the file. `K` identifies a row in its lane.
+    async fn erase_in_rows<S: Session, K: FromColumn + ToParameter>(
+        &self,
+        db: &S,
+        select: &'static str,
+        update: &'static str,
+        rewrite: impl Fn(Value) -> Result<Value, StoredError>,
+    ) -> VerbResult<(), S> {
+        let documents: Vec<(K, Json<Value>)> =
+            db.all(select, params![self.lane, self.forgotten.file.id.to_string()]).await?;
+        for (row, Json(document)) in documents {
+            db.run(update, params![self.lane, row, Json(rewrite(document)?)]).await?;
+        }
+        Ok(())
+    }
+
+    /// The turns that name the file are indexed anew, without its name and its words.
+    async fn erase_in_index<S: Session>(&self, db: &S) -> VerbResult<(), S> {
+        search::reindex_turn(db, self.turn).await?;
+        let naming: Vec<(Uuid,)> = db
+            .all(
+                "SELECT id FROM turns WHERE lane = $1 AND instr(response, $2) > 0",
+                params![self.lane, self.forgotten.file.id.to_string()],
+            )
+            .await?;
+        for (turn,) in naming {
+            search::reindex_turn(db, turn).await?;
+        }
+        Ok(())
+    }
+
+    async fn erase_in_journal<S: Session>(&self, db: &S) -> VerbResult<(), S> {
+        let documents: Vec<(Uuid, i64, Json<Value>)> = db.all(
+            "SELECT journal.turn, journal.position, journal.entry FROM turns JOIN journal ON journal.turn = turns.id \
+             WHERE turns.lane = $1 AND instr(journal.entry, $2) > 0",
+            params![self.lane, self.forgotten.file.id.to_string()],
+        ).await?;
+        for (turn, position, document) in documents {
+            let rewritten = self.forgotten.rewrite_entry(document.0)?;
+            db.run(
+                "UPDATE journal SET entry = $3 WHERE turn = $1 AND position = $2",
+                params![turn, position, Json(rewritten)],
+            )
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Drops the updates, as the platform sent them, that name the file: replies and edits repeat the message that brought
+    /// it.
+    async fn erase_in_updates<S: Session>(&self, db: &S) -> VerbResult<(), S> {
+        let brought: Vec<(Json<FileReference>,)> = db
+            .all(
+                "SELECT inbox_files.reference FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
+             WHERE inbox.turn = $1 AND inbox_files.attachment = $2",
+                params![self.turn, self.forgotten.file.id.0],
+            )
+            .await?;
+        for (Json(reference),) in brought {
+            for trace in [reference.filename.as_str(), reference.locator.as_str()] {
+                // As it stands within a JSON document.
+                let quoted = Value::from(trace).to_string();
+                db.run(
+                    "UPDATE inbox SET message = json_remove(message, '$.raw') \
+                     WHERE turn IN (SELECT id FROM turns WHERE lane = $1) \
+                       AND instr(json_extract(message, '$.raw'), $2) > 0",
+                    params![self.lane, quoted],
+                )
+                .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The message that brought the file names it twice: as the channel saw it, and as the platform sent it. What was
+    /// heard in it was made from its bytes.
+    async fn erase_in_inbox<S: Session>(&self, db: &S) -> VerbResult<(), S> {
+        let brought: Vec<(i64, i64, Json<Value>, Json<Value>)> = db
+            .all(
+                "SELECT inbox_files.message, inbox_files.position, inbox.message, inbox_files.reference FROM inbox \
+                 JOIN inbox_files ON inbox_files.message = inbox.sequence \
+                 WHERE inbox.turn = $1 AND inbox_files.attachment = $2",
+                params![self.turn, self.forgotten.file.id.0],
+            )
+            .await?;
+        for (sequence, position, Json(mut message), Json(mut reference)) in brought {
+            self.forgotten.erase_in_message(&mut message, position);
+            self.forgotten.erase_in_reference(&mut reference);
+            db.run("UPDATE inbox SET message = $2 WHERE sequence = $1", params![sequence, Json(message)]).await?;
+            db.run(
+                "UPDATE inbox_files SET transcription = NULL, sha256 = NULL, reference = $3 \
+                 WHERE message = $1 AND position = $2",
+                params![sequence, position, Json(reference)],
+            )
+            .await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! What a running turn records, so that it goes on after a crash.
+
+use std::num::NonZeroU64;
+
+use satchel_domain::{Attachment, CallId, InboxId, NewAttachment, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId};
+use satchel_ledger::stored::{AttachmentRecords, AttachmentRef};
+use satchel_ports::{
+    FileChange,
+    ledger::{CallDecision, JournalEntry, Lease},
+};
+
+use crate::{
+    attachments,
+    error::VerbError,
+    lanes::{self, LaneId},
+    parameters::Json,
+    params, progress, rows,
+    session::{Session, VerbResult},
+    verbs::{audit, questions},
+};
+
+/// Records a model message or the end of a task.
+pub async fn journal_message<S: Session>(
+    db: &S,
+    lease: &Lease,
+    turn: TurnId,
+    entry: &JournalEntry,
+) -> VerbResult<(), S> {
+    let taken_up = match entry {
+        JournalEntry::Model { steered, .. } => steered.iter().map(|steered| steered.id).collect(),
+        JournalEntry::TaskFinished { .. } => Vec::new(),
+        JournalEntry::Decided { .. } | JournalEntry::Outcome { .. } => {
+            return Err(VerbError::unknown("message to journal").into());
+        }
+    };
+    append_entry(db, lease, turn, &taken_up, entry).await?;
+    Ok(())
+}
+
+/// Records a person's decision about a call and closes the call's question.
+pub async fn journal_decision<S: Session>(db: &S, lease: &Lease, decision: &CallDecision) -> VerbResult<(), S> {
+    let CallDecision { call, allowed, message, closing } = decision;
+    let entry = JournalEntry::Decided { ordinal: call.ordinal, allowed: *allowed, message: *message };
+    let lane = append_entry(db, lease, call.turn, &[*message], &entry).await?;
+    questions::close_each(db, lane, call.turn, Some(closing), |asked| asked == *call).await?;
+    Ok(())
+}
+
+/// Records an entry without files, and marks the messages that it took up.
+async fn append_entry<S: Session>(
+    db: &S,
+    lease: &Lease,
+    turn: TurnId,
+    taken_up: &[InboxId],
+    entry: &JournalEntry,
+) -> VerbResult<LaneId, S> {
+    let lane = lanes::require(db, lease).await?.id;
+    progress::require_incomplete(db, lane, turn).await?;
+    for message in taken_up {
+        db.run(
+            "UPDATE inbox SET steered_into = $2 WHERE id = $1 AND lane = $3 AND consumed_by IS NULL",
+            params![message.0, turn.0, lane],
+        )
+        .await?;
+    }
+    let entry = entry.clone().try_map_files(|file| AttachmentRecords::default().refer(&file))?;
+    append(db, turn, None, &entry).await?;
+    Ok(lane)
+}
+
+/// Records what a call yielded together with its new files, and returns it with their numbers. Questions about the call
+/// and about those that it made are closed.
+pub async fn journal_outcome<S: Session>(
+    db: &S,
+    lease: &Lease,
+    turn: TurnId,
+    ordinal: u32,
+    outcome: &ToolOutcome,
+    changes: &[FileChange],
+) -> VerbResult<RecordedOutcome, S> {
+    let lane = lanes::require(db, lease).await?.id;
+    progress::require_incomplete(db, lane, turn).await?;
+    let call = CallId { turn, ordinal };
+    questions::close_each(db, lane, turn, None, |asked| asked == call || asked.is_nested_in(call)).await?;
+    for file in outcome.new_files() {
+        attachments::store(db, &lease.conversation, lane, turn, &file).await?;
+    }
+    let files = outcome.files().map(OutcomeFile::id).collect();
+    let records = attachments::require_records(db, &lease.conversation, files).await?;
+    let outcome = outcome.clone().try_map_files(|file| match file {
+        OutcomeFile::New(file) => records.refer(&file.numbered(lease.conversation.clone(), NonZeroU64::MIN)),
+        OutcomeFile::Stored(file) => records.refer(&file),
+    })?;
+    append(db, turn, Some(ordinal), &JournalEntry::Outcome { ordinal, outcome: outcome.clone() }).await?;
+    audit::insert(db, lane, turn, changes).await?;
+    Ok(outcome.try_map_files(|file| records.resolve(file))?)
+}
+
+/// Records files that a running call of a turn has made, and returns them with their numbers.
+pub async fn register_files<S: Session>(
+    db: &S,
+    turn: TurnId,
+    files: &[NewAttachment],
+) -> VerbResult<Vec<Attachment>, S> {
+    let unknown = || VerbError::unknown(format!("incomplete turn {turn}"));
+    let found: Option<(String,)> = db
+        .find("SELECT conversation FROM turns JOIN lanes ON lanes.id = turns.lane WHERE turns.id = $1", params![turn.0])
+        .await?;
+    let conversation = rows::conversation(&found.ok_or_else(unknown)?.0)?;
+    // Behind the lock of the lane: the turn may just be ending.
+    let lane = db.find_lane(&conversation).await?.ok_or_else(unknown)?.id;
+    let is_incomplete: bool =
+        db.value("SELECT EXISTS (SELECT 1 FROM turns WHERE id = $1 AND state = 'queued')", params![turn.0]).await?;
+    if !is_incomplete {
+        return Err(unknown().into());
+    }
+    let mut stored = Vec::with_capacity(files.len());
+    for file in files {
+        stored.push(attachments::store(db, &conversation, lane, turn, file).await?);
+    }
+    Ok(stored)
+}
+
+async fn append<S: Session>(
+    db: &S,
+    turn: TurnId,
+    ordinal: Option<u32>,
+    entry: &JournalEntry<AttachmentRef>,
+) -> VerbResult<(), S> {
+    db.run(
+        "INSERT INTO journal (turn, position, ordinal, entry, created_at) \
+         SELECT $1, COALESCE(MAX(position) + 1, 0), $2, $3, $4 FROM journal WHERE turn = $1",
+        params![turn.0, ordinal, Json(entry), db.now().0],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! What comes in: deduplicated, joined to its album, put in place of what it edits, or queued as a turn of its own.
+
+use std::collections::BTreeMap;
+
+use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
+use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
+use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, ReceiveOutcome};
+use uuid::Uuid;
+
+use crate::{
+    lanes::{self, Lane, LaneId},
+    parameters::Json,
+    params,
+    session::{Session, VerbResult},
+    verbs::{conversation_settings, held, history, turns},
+};
+
+/// Stores a message and, if asked, claims its lane.
+pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimMode) -> VerbResult<ReceiveOutcome, S> {
+    if let Some(turn) = find_turn(db, message).await? {
+        return Ok(ReceiveOutcome { turn, duplicate: true, claimed: None });
+    }
+    // Before the database's clock is read: a process trusts its lease from here on, and so never for too long.
+    let now = db.now();
+    let lane = match db.find_lane(&message.conversation).await? {
+        Some(lane) => lane,
+        None => lanes::create(db, &message.conversation).await?,
+    };
+    // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
+    let is_own = lane.state.holder == Some(db.holder());
+    let is_free = !is_own && lanes::is_free(db, &lane);
+    if held::is_held_back(db, message) {
+        let turn = Arrival { db, message, lane: &lane, now, is_held: !is_free }.hold_back().await?;
+        return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
+    }
+    let work = LaneWork::read(db, lane.id).await?;
+    // Before the message is stored: a crash that it did not see is not its own.
+    let lease = match claim {
+        ClaimMode::IfFree if is_free => Some(lanes::claim(db, &message.conversation, &lane).await?),
+        ClaimMode::IfFree | ClaimMode::Never => None,
+    };
+    let arrival = Arrival { db, message, lane: &lane, now, is_held: !is_free };
+    let (turn, stored) = match arrival.replace_original().await? {
+        Some(turn) => (turn, None),
+        None => arrival.add().await?,
+    };
+    let Some(lease) = lease else { return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None }) };
+    let handed_over = match stored {
+        // Nothing else is known of the turn than its message, so nothing has to be read.
+        Some(stored) if !work.has_turns && !work.has_unreported => Some(Box::new(new_turn(db, &lane, stored).await?)),
+        // An item of a new album: others may still join it.
+        _ if !work.has_turns && message.album.is_some() => None,
+        _ => turns::claimed_turn(db, &lane).await?,
+    };
+    let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: work.has_unsettled };
+    Ok(ReceiveOutcome { turn, duplicate: false, claimed: Some(claimed) })
+}
+
+/// Finds the turn of a message that is known already.
+async fn find_turn<S: Session>(db: &S, message: &InboundMessage) -> VerbResult<Option<TurnId>, S> {
+    let turn: Option<(Uuid,)> = db
+        .find(
+            "SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
+         WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
+            params![message.conversation.channel().as_str(), message.key.as_str()],
+        )
+        .await?;
+    Ok(turn.map(|(turn,)| TurnId(turn)))
+}
+
+/// The turn of a message that nobody works on and nobody has worked on.
+async fn new_turn<S: Session>(db: &S, lane: &Lane, message: QueuedMessage) -> VerbResult<QueuedTurn, S> {
+    Ok(QueuedTurn {
+        id: message.turn,
+        ready_at: message.received_at,
+        messages: vec![message],
+        has_followers: false,
+        journal: Vec::new(),
+        draft: None,
+        crashes: 0,
+        unreported_failures: Vec::new(),
+        settings: conversation_settings::read(db, lane.id).await?,
+        history: history::read(db, lane.id, db.settings().max_history_messages).await?.into(),
+    })
+}
+
+/// What a conversation has to do when a message comes.
+struct LaneWork {
+    has_unsettled: bool,
+    /// Whether a turn waits or runs.
+    has_turns: bool,
+    /// Whether something was not delivered and it hasn't been reported to the model.
+    has_unreported: bool,
+}
+
+impl LaneWork {
+    async fn read<S: Session>(db: &S, lane: LaneId) -> VerbResult<Self, S> {
+        let exists: Option<(bool, bool, bool)> = db
+            .find(
+                "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled), \
+                 EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued'), \
+                 EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND state = 'failed' AND NOT reported AND call IS NULL \
+                     AND kind <> 'delete')",
+                params![lane],
+            )
+            .await?;
+        let (has_unsettled, has_turns, has_unreported) = exists.unwrap_or_default();
+        Ok(Self { has_unsettled, has_turns, has_unreported })
+    }
+}
+
+/// A message whose key is new, and what decides where it goes.
+struct Arrival<'a, S> {
+    db: &'a S,
+    message: &'a InboundMessage,
+    lane: &'a Lane,
+    /// The time by this process's clock. Queues go by the database's.
+    now: Timestamp,
+    /// Whether somebody worked on the lane when the message came.
+    is_held: bool,
+}
+
+/// A queued turn, and what decides who may still join it.
+struct JoinableTurn {
+    sequence: i64,
+    id: Uuid,
+    state: QueuedTurnState,
+}
+
+impl<S: Session> Arrival<'_, S> {
+    /// Stores the message for the owner of a restored copy to decide about, unless it edits one that is answered anyway.
+    async fn hold_back(&self) -> VerbResult<TurnId, S> {
+        if let Some(turn) = self.replace_original().await? {
+            return Ok(turn);
+        }
+        if let Some(original) = &self.message.edit_of
+            && let Some((sequence, turn)) = held::find_message(self.db, self.message, original).await?
+        {
+            self.overwrite_row(sequence).await?;
+            return Ok(TurnId(turn));
+        }
+        let (turn, _) = self.add().await?;
+        held::hold_received(self.db, turn).await?;
+        Ok(turn)
+    }
+
+    /// Puts an edit in the place of its original, if that is queued and nobody has taken it up.
+    ///
+    /// Taken up is what was injected into a running turn, too. The row gets a new id, so that whoever has read the old
+    /// words can't consume the new ones with them.
+    async fn replace_original(&self) -> VerbResult<Option<TurnId>, S> {
+        let Some(original) = &self.message.edit_of else { return Ok(None) };
+        let found: Option<(i64, Uuid)> = self
+            .db
+            .find(
+                "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
+             WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2 \
+               AND inbox.consumed_by IS NULL AND inbox.steered_into IS NULL",
+                params![self.message.conversation.channel().as_str(), original.as_str()],
+            )
+            .await?;
+        let Some((sequence, turn)) = found else { return Ok(None) };
+        match self.queued_turn(turn).await? {
+            Some(turn) if can_be_replaced(turn.state) => {}
+            _ => return Ok(None),
+        }
+        self.overwrite_row(sequence).await?;
+        Ok(Some(TurnId(turn)))
+    }
+
+    /// Stores the message in the row of another one, which it replaces.
+    async fn overwrite_row(&self, sequence: i64) -> VerbResult<(), S> {
+        self.db
+            .run(
+                "UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1",
+                params![sequence, self.db.new_id(), Json(self.message)],
+            )
+            .await?;
+        self.db.run("DELETE FROM inbox_files WHERE message = $1", params![sequence]).await?;
+        self.store_own_key(sequence).await?;
+        self.store_files(sequence).await
+    }
+
+    /// Stores the message in its album's turn, or in a new one. Returns it as it is queued if it is a turn by itself and
+    /// there is nothing to fetch.
+    async fn add(&self) -> VerbResult<(TurnId, Option<QueuedMessage>), S> {
+        let turn = self.join_or_create_turn().await?;
+        let id = self.db.new_id();
+        let sequence: i64 = self.db.value(
+            "INSERT INTO inbox (id, lane, turn, message, received_at) VALUES ($1, $2, $3, $4, $5) RETURNING sequence",
+            params![id, self.lane.id, turn, Json(self.message), self.now.0],
+        ).await?;
+        self.store_own_key(sequence).await?;
+        self.store_files(sequence).await?;
+        if let Some(original) = &self.message.edit_of {
+            // Where the original is first heard of by its edit, it is known by it from then on: what comes of it later
+            // is a repeat, and its next edit is one of this message.
+            self.store_key(original, sequence).await?;
+        }
+        let is_alone = self.message.album.is_none() && self.message.files.is_empty();
+        let queued = is_alone.then(|| QueuedMessage {
+            id: InboxId(id),
+            turn: TurnId(turn),
+            message: self.message.clone(),
+            files: Vec::new(),
+            transcriptions: BTreeMap::new(),
+            received_at: self.now,
+        });
+        Ok((TurnId(turn), queued))
+    }
+
+    async fn join_or_create_turn(&self) -> VerbResult<Uuid, S> {
+        let ready_at = match self.message.album {
+            Some(_) => self.lane.now.saturating_add(self.db.settings().album_quiet),
+            None => self.lane.now,
+        };
+        if held::is_held_back(self.db, self.message)
+            && let Some(album) = held::find_album(self.db, self.lane.id, self.message).await?
+        {
+            return Ok(album);
+        }
+        if let Some(album) = self.album_turn().await? {
+            self.db
+                .run("UPDATE turns SET ready_at = $2 WHERE sequence = $1", params![album.sequence, ready_at.0])
+                .await?;
+            return Ok(album.id);
+        }
+        let id = self.db.new_id();
+        self.db
+            .run(
+                "INSERT INTO turns (id, lane, state, album, ready_at) VALUES ($1, $2, 'queued', $3, $4)",
+                params![id, self.lane.id, self.message.album, ready_at.0],
+            )
+            .await?;
+        Ok(id)
+    }
+
+    /// The queued turn of the sender's album, if others may still join it.
+    async fn album_turn(&self) -> VerbResult<Option<JoinableTurn>, S> {
+        let Some(album) = &self.message.album else { return Ok(None) };
+        let latest: Option<(Uuid,)> = self
+            .db
+            .find(
+                "SELECT id FROM turns WHERE lane = $1 AND state = 'queued' AND album = $2 \
+               AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND json_extract(message, '$.sender.id') = $3) \
+             ORDER BY sequence DESC LIMIT 1",
+                params![self.lane.id, album, self.message.sender.id],
+            )
+            .await?;
+        let Some((latest,)) = latest else { return Ok(None) };
+        let turn = self.queued_turn(latest).await?;
+        Ok(turn.filter(|turn| can_join_album(turn.state, self.lane.now)))
+    }
+
+    async fn queued_turn(&self, turn: Uuid) -> VerbResult<Option<JoinableTurn>, S> {
+        let row: Option<(i64, i64, bool, bool)> = self
+            .db
+            .find(
+                "SELECT sequence, ready_at, \
+                 EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
+                 OR EXISTS (SELECT 1 FROM parts WHERE parts.turn = turns.id), \
+                 NOT EXISTS (SELECT 1 FROM turns AS earlier WHERE earlier.lane = turns.lane \
+                     AND earlier.state = 'queued' AND earlier.sequence < turns.sequence) \
+             FROM turns WHERE id = $1 AND state = 'queued'",
+                params![turn],
+            )
+            .await?;
+        Ok(row.map(|(sequence, ready_at, is_begun, is_oldest)| {
+            let ready_at = Timestamp(ready_at);
+            let state = QueuedTurnState { ready_at, is_begun, is_oldest, is_held: self.is_held };
+            JoinableTurn { sequence, id: turn, state }
+        }))
+    }
+
+    /// Stores the key of the message. Where another process has stored it meanwhile, this one is run once more, and finds it.
+    async fn store_own_key(&self, sequence: i64) -> VerbResult<(), S> {
+        let channel = self.message.conversation.channel().as_str();
+        self.db
+            .run(
+                "INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, $3)",
+                params![channel, self.message.key, sequence],
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// Stores another key by which the message is known; one that is known already stays as it is.
+    async fn store_key(&self, key: &str, sequence: i64) -> VerbResult<(), S> {
+        self.db.run(
+            "INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, $3) ON CONFLICT (channel, key) DO NOTHING",
+            params![self.message.conversation.channel().as_str(), key, sequence],
+        ).await?;
+        Ok(())
+    }
+
+    async fn store_files(&self, sequence: i64) -> VerbResult<(), S> {
+        for (position, file) in (0_i64..).zip(&self.message.files) {
+            self.db.run(
+                "INSERT INTO inbox_files (message, position, state, reference, sha256) VALUES ($1, $2, 'waiting', $3, $4)",
+                params![sequence, position, Json(file), file.stored.map(|stored| stored.0)],
+            ).await?;
+        }
+        Ok(())
+    }
+}
