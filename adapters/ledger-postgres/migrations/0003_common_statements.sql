@@ -22,3 +22,7 @@ ALTER TABLE search_index RENAME COLUMN sequence TO rowid;
 -- Files are counted by what this index has of them.
 DROP INDEX attachments_kept;
 CREATE INDEX attachments_kept ON attachments (lane, number, source, visibility) WHERE forgotten_at IS NULL;
+
+-- The links to a file are revoked in its row.
+ALTER TABLE attachments ADD COLUMN link_revocations BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE attachments ADD COLUMN links_revoked_at BIGINT;

@@ -228,7 +228,8 @@ impl Schema {
         if !exists {
             return Ok(None);
         }
-        let sql = "SELECT version, moved_to, moved_from FROM schema_version";
+        // The oldest schemas have no `moved_from`.
+        let sql = "SELECT version, moved_to, to_jsonb(schema_version) ->> 'moved_from' FROM schema_version";
         let state = sqlx::query_as(sql).fetch_optional(connection).await?;
         Ok(state.map(|(version, moved_to, moved_from)| SchemaState { version, moved_to, moved_from }))
     }

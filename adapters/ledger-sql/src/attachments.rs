@@ -25,7 +25,7 @@ macro_rules! select_attachment {
     ($more:expr; $rest:expr) => {
         concat!(
             "SELECT attachments.id, lanes.conversation, number, source, filename, mime, bytes, sha256, media, description, ",
-            "visibility, created_at", $more, " FROM attachments JOIN lanes ON lanes.id = attachments.lane ", $rest
+            "visibility, created_at, link_revocations, links_revoked_at", $more, " FROM attachments JOIN lanes ON lanes.id = attachments.lane ", $rest
         )
     };
 }
@@ -46,6 +46,8 @@ impl FromRow for AttachmentFields {
             description: row.get("description")?,
             visibility: row.get("visibility")?,
             created_at: row.get("created_at")?,
+            link_revocations: row.get("link_revocations")?,
+            links_revoked_at: row.get("links_revoked_at")?,
         })
     }
 }

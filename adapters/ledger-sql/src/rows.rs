@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use satchel_domain::{AttachmentId, Part, PartState, Timestamp};
 pub(crate) use satchel_ledger::rows::{
-    AttachmentFields, MessageFields, PartFields, attachment_number, channel, conversation, messages, number, signed,
+    AttachmentFields, MessageFields, PartFields, attachment_number, channel, conversation, link_revocation, messages,
+    number, signed,
 };
 use satchel_ledger::stored::AttachmentRecords;
 

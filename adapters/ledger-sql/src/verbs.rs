@@ -8,10 +8,10 @@ pub(crate) mod conversation_settings;
 pub(crate) mod drafts;
 pub(crate) mod forget;
 pub(crate) mod forget_conversation;
-pub mod held;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod journal;
+pub(crate) mod links;
 pub(crate) mod listings;
 pub(crate) mod parts;
 pub(crate) mod people;
@@ -22,6 +22,7 @@ pub(crate) mod recorded_messages;
 pub(crate) mod records;
 pub(crate) mod reminders;
 pub(crate) mod rename;
+pub mod restored_copy;
 pub(crate) mod retry;
 pub(crate) mod settle;
 pub(crate) mod turns;
@@ -31,7 +32,7 @@ pub(crate) mod workspace_usage;
 
 pub use self::{
     audit::*, checkpoints::*, complete::*, drafts::*, forget::*, forget_conversation::*, history::*, inbox::*,
-    journal::*, listings::*, parts::*, people::*, queries::*, questions::*, receive::*, recorded_messages::*,
+    journal::*, links::*, listings::*, parts::*, people::*, queries::*, questions::*, receive::*, recorded_messages::*,
     records::*, reminders::*, rename::*, retry::*, settle::*, turns::*, undecodable::*, usage::*, workspace_usage::*,
 };
 pub use crate::lanes::release;

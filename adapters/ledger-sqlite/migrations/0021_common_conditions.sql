@@ -9,3 +9,7 @@ CREATE INDEX parts_unreported ON parts (lane, turn_sequence, position) WHERE sta
 -- Files are counted by what this index has of them.
 DROP INDEX attachments_kept;
 CREATE INDEX attachments_kept ON attachments (lane, number, source, visibility) WHERE forgotten_at IS NULL;
+
+-- The links to a file are revoked in its row.
+ALTER TABLE attachments ADD COLUMN link_revocations INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attachments ADD COLUMN links_revoked_at INTEGER;

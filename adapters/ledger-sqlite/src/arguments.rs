@@ -1,6 +1,6 @@
 //! How a verb's arguments get to another thread, and are lent to it there.
 
-use satchel_domain::{CallId, InboxId, MessageRef, PartId, ReminderId, Timestamp, TurnId};
+use satchel_domain::{AttachmentId, CallId, InboxId, MessageRef, PartId, ReminderId, Timestamp, TurnId};
 use satchel_ports::ledger::{AttachmentKey, ClaimMode, ReleaseMode};
 
 /// An argument of a verb.
@@ -51,6 +51,7 @@ macro_rules! passed_by_value {
 passed_by_value!(
     u32,
     u64,
+    AttachmentId,
     AttachmentKey,
     CallId,
     ClaimMode,

@@ -13,7 +13,7 @@ use crate::{
 };
 use rusqlite::{Connection, OptionalExtension};
 use satchel_domain::{Part, PartState, Timestamp, part::FailureReason};
-use satchel_ledger_sql::{Json, Session, params, verbs::held};
+use satchel_ledger_sql::{Json, Session, params, verbs::restored_copy};
 use satchel_ports::ledger::{LedgerError, QueuedMessage};
 
 /// The backup of which a database is a copy.
@@ -143,15 +143,16 @@ async fn hold_back(db: &Database, backup_at: Timestamp, original: &Path) -> Resu
         params![],
     )
     .await?;
-    held::complete_turns(db).await?;
+    restored_copy::complete_turns(db).await?;
     db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", params![]).await?;
     Ok(())
 }
 
 async fn read_held_back(db: &Database) -> Result<Option<HeldBack>> {
     let Some(copy) = find(db)? else { return Ok(None) };
-    let parts = held::read_parts(db).await?;
-    let (unanswered, received) = (held::read_messages(db, false).await?, held::read_messages(db, true).await?);
+    let parts = restored_copy::read_parts(db).await?;
+    let (unanswered, received) =
+        (restored_copy::read_messages(db, false).await?, restored_copy::read_messages(db, true).await?);
     Ok(Some(HeldBack { copy, parts, unanswered, received }))
 }
 

@@ -148,6 +148,7 @@ fn file(bytes: u64) -> PartContent {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     PartContent::File(FileItem { attachment, form: FileForm::Document, caption: String::new() })
 }

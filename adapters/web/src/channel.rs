@@ -8,13 +8,15 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent, Sha256,
     Timestamp, delivery::SendError,
 };
-use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, PostRequest, StoredBlob};
+use satchel_ports::{
+    Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, PostRequest, Storage, StoredBlob,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     WebError, WebSettings,
     links::SignedLinks,
-    revocations::RevokedLinks,
+    revocations,
     signing::{Purpose, SigningKey},
 };
 
@@ -53,13 +55,15 @@ pub(crate) struct UploadHandle {
 }
 
 impl WebChannel {
-    /// Creates the channel and, at the first start, the key that signs uploads and links.
+    /// Opens the channel and, at the first start, creates the key that signs uploads and links.
     ///
     /// # Errors
-    /// When the key can be neither read nor created, or the revoked links can't be read.
-    pub fn new(settings: &WebSettings, blobs: Arc<dyn Blobs>) -> Result<Self, WebError> {
+    /// When the key can be neither read nor created, and when revocations of an earlier version can't be moved into the
+    /// ledger.
+    pub async fn open(settings: &WebSettings, blobs: Arc<dyn Blobs>, storage: &dyn Storage) -> Result<Self, WebError> {
+        revocations::move_into_ledger(&settings.key_file, storage).await?;
         let key = SigningKey::load_or_create(&settings.key_file)?;
-        let links = SignedLinks::new(key.clone(), RevokedLinks::load(&settings.key_file)?);
+        let links = SignedLinks::new(key.clone());
         Ok(Self { name: PAGE_CHANNEL, capabilities: settings.capabilities.clone(), blobs, key, links })
     }
 

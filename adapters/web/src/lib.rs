@@ -2,7 +2,7 @@
 //!
 //! [`WebChannel`] delivers parts: one has arrived once its bytes can be opened, because the page reads the ledger.
 //! [`WebServer`] serves the page and the API. [`WebLinks`] creates links to the files of all channels. The adapter
-//! stores only the token, the signing key, the revoked links and the valid login links.
+//! stores only the token, the signing key and the valid login links.
 
 mod administration;
 mod auth;

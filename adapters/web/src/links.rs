@@ -1,16 +1,14 @@
-//! Signed links. All of them are created and revoked here, so that a revocation covers all links of a file.
+//! Signed links. Each says how often the links to its file had been revoked when it was made, as the ledger counts it.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
-use satchel_domain::{AttachmentId, ConversationId, Timestamp};
-use satchel_ports::{Clock, FileLinks, LINK_TTL, LinkError};
+use satchel_domain::{Attachment, AttachmentId, ConversationId, LinkRevocation, Timestamp};
+use satchel_ports::{Clock, FileLinks, LINK_TTL};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     WebChannel, WebError, WebSettings,
     public_url::PublicUrl,
-    revocations::RevokedLinks,
     signing::{Purpose, SigningKey},
 };
 
@@ -28,7 +26,22 @@ struct LinkClaims {
 #[derive(Debug, Clone)]
 pub(crate) struct SignedLinks {
     key: SigningKey,
-    revoked: RevokedLinks,
+}
+
+/// The content of a link with a valid signature that has not expired. It opens its file unless it
+/// [was revoked](Self::is_revoked).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct VerifiedLink {
+    pub(crate) conversation: ConversationId,
+    pub(crate) attachment: AttachmentId,
+    revocations: u32,
+}
+
+impl VerifiedLink {
+    /// Whether the links to the file have been revoked since this one was made.
+    pub(crate) fn is_revoked(&self, file: &Attachment) -> bool {
+        self.revocations != revocation_count(file)
+    }
 }
 
 #[derive(Debug)]
@@ -40,55 +53,37 @@ pub(crate) struct SignedLink {
 /// The result of checking a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LinkCheck {
-    /// It opens this file.
-    Valid(ConversationId, AttachmentId),
-    /// It has expired or was revoked.
-    Revoked,
+    Valid(VerifiedLink),
+    Expired,
     /// It was not created by this server.
     Unknown,
 }
 
 impl SignedLinks {
-    pub(crate) fn new(key: SigningKey, revoked: RevokedLinks) -> Self {
-        Self { key, revoked }
+    pub(crate) fn new(key: SigningKey) -> Self {
+        Self { key }
     }
 
-    /// Creates a link under an origin such as `https://satchel.example.org`.
-    pub(crate) fn create(
-        &self,
-        origin: &str,
-        conversation: &ConversationId,
-        attachment: AttachmentId,
-        now: Timestamp,
-        ttl: Duration,
-    ) -> SignedLink {
-        let (behind, expires_at) = (self.revocation_count(attachment), now.saturating_add(ttl));
-        let claims = LinkClaims { conversation: conversation.clone(), attachment, behind, expires_at };
+    /// Creates a link to a file, by its record, under an origin such as `https://satchel.example.org`.
+    pub(crate) fn create(&self, origin: &str, file: &Attachment, now: Timestamp, ttl: Duration) -> SignedLink {
+        let (behind, expires_at) = (revocation_count(file), now.saturating_add(ttl));
+        let claims = LinkClaims { conversation: file.conversation.clone(), attachment: file.id, behind, expires_at };
         SignedLink { url: format!("{}{}", link_prefix(origin), self.key.sign(Purpose::Link, &claims)), expires_at }
     }
 
     /// Checks the path segment after `/links/`.
     pub(crate) fn check(&self, link: &str, now: Timestamp) -> LinkCheck {
         let Some(claims) = self.key.verify::<LinkClaims>(Purpose::Link, link) else { return LinkCheck::Unknown };
-        if claims.behind != self.revocation_count(claims.attachment) || claims.expires_at <= now {
-            return LinkCheck::Revoked;
+        if claims.expires_at <= now {
+            return LinkCheck::Expired;
         }
-        LinkCheck::Valid(claims.conversation, claims.attachment)
+        let LinkClaims { conversation, attachment, behind, .. } = claims;
+        LinkCheck::Valid(VerifiedLink { conversation, attachment, revocations: behind })
     }
+}
 
-    /// Whether all links to a file were revoked at this time or later.
-    fn is_revoked_since(&self, attachment: AttachmentId, time: Timestamp) -> bool {
-        self.revoked.get(attachment).is_some_and(|revoked| revoked.at >= time)
-    }
-
-    fn revocation_count(&self, attachment: AttachmentId) -> u32 {
-        self.revoked.get(attachment).map_or(0, |revoked| revoked.times)
-    }
-
-    /// Revokes all existing links to a file. Returns once that is durable.
-    pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
-        self.revoked.revoke(attachment, now).await
-    }
+fn revocation_count(file: &Attachment) -> u32 {
+    file.link_revocation.map_or(0, |LinkRevocation { count, .. }| count)
 }
 
 /// Links to the files of every channel, under the public address.
@@ -111,27 +106,16 @@ impl WebLinks {
     }
 }
 
-#[async_trait]
 impl FileLinks for WebLinks {
-    fn create_link(
-        &self,
-        conversation: &ConversationId,
-        attachment: AttachmentId,
-        planned_at: Timestamp,
-    ) -> Option<String> {
-        if self.links.is_revoked_since(attachment, planned_at) {
+    fn create_link(&self, file: &Attachment, planned_at: Timestamp) -> Option<String> {
+        if file.link_revocation.is_some_and(|revocation| revocation.at >= planned_at) {
             return None;
         }
-        Some(self.links.create(&self.origin, conversation, attachment, self.clock.now(), LINK_TTL).url)
+        Some(self.links.create(&self.origin, file, self.clock.now(), LINK_TTL).url)
     }
 
     fn redact_links(&self, text: &str) -> String {
         redact_links(text, &self.origin)
-    }
-
-    async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError> {
-        let revoked = self.links.revoke(attachment, self.clock.now()).await;
-        revoked.map_err(|error| LinkError(Box::new(error)))
     }
 }
 
@@ -170,6 +154,9 @@ fn redact(text: &str, prefix: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
+    use satchel_domain::{AttachmentSource, Filename, MediaInfo, Sha256, Visibility};
     use uuid::Uuid;
 
     use super::*;
@@ -197,37 +184,50 @@ mod tests {
     }
 
     /// The clock stands still, and then goes back by days.
-    #[tokio::test]
-    async fn link_opens_until_revoked_regardless_of_clock() {
+    #[test]
+    fn link_opens_until_revoked_regardless_of_clock() {
         let dir = tempfile::tempdir().unwrap();
-        let key_file = dir.path().join("key");
-        let key = SigningKey::load_or_create(&key_file).unwrap();
-        let links = SignedLinks::new(key, RevokedLinks::load(&key_file).unwrap());
-        let (now, file) = (Timestamp(1_000), AttachmentId(Uuid::from_u128(1)));
-        let conversation: ConversationId = "telegram:41".parse().unwrap();
-        let made_at = |now| {
-            let made = links.create("https://a.example", &conversation, file, now, Duration::from_secs(1));
-            made.url.strip_prefix("https://a.example/links/").unwrap().to_owned()
+        let links = SignedLinks::new(SigningKey::load_or_create(&dir.path().join("key")).unwrap());
+        let now = Timestamp(1_000);
+        let revoked = |count, at| Attachment { link_revocation: Some(LinkRevocation { count, at }), ..file() };
+        let link = |file: &Attachment, now| {
+            let link = links.create("https://a.example", file, now, Duration::from_secs(1));
+            link.url.strip_prefix("https://a.example/links/").unwrap().to_owned()
         };
-        let made = || made_at(now);
-        let opens = LinkCheck::Valid(conversation.clone(), file);
-        let first = made();
-        assert_eq!(links.check(&first, now), opens);
-        links.revoke(file, now).await.unwrap();
-        let second = made();
-        assert_eq!(links.check(&first, now), LinkCheck::Revoked);
-        assert_eq!(links.check(&second, now), opens);
-        links.revoke(file, now).await.unwrap();
-        assert_eq!(links.check(&second, now), LinkCheck::Revoked, "the second revocation comes after the second link");
-        assert_eq!(
-            links.check(&made(), now.saturating_add(Duration::from_secs(1))),
-            LinkCheck::Revoked,
-            "it has expired"
+        let opens = |link: &str, file: &Attachment| match links.check(link, now) {
+            LinkCheck::Valid(target) => {
+                assert_eq!((&target.conversation, target.attachment), (&file.conversation, file.id));
+                !target.is_revoked(file)
+            }
+            _ => false,
+        };
+        let (once, twice) = (revoked(1, now), revoked(2, now));
+        let (first, second, ahead) = (link(&file(), now), link(&once, now), link(&twice, Timestamp(900_000_000)));
+        assert_eq!([file(), once, twice.clone()].map(|file| opens(&first, &file)), [true, false, false]);
+        assert!(opens(&second, &revoked(1, now)) && !opens(&second, &twice));
+        assert!(
+            opens(&ahead, &twice) && !opens(&ahead, &revoked(3, now)),
+            "it was made while the clock was days ahead"
         );
-        let ahead = made_at(Timestamp(900_000_000));
-        assert_eq!(links.check(&ahead, now), opens);
-        links.revoke(file, now).await.unwrap();
-        assert_eq!(links.check(&ahead, now), LinkCheck::Revoked, "it was made while the clock was days ahead");
+        assert_eq!(links.check(&first, now.saturating_add(Duration::from_secs(1))), LinkCheck::Expired);
         assert_eq!(links.check("a.b", now), LinkCheck::Unknown);
+    }
+
+    fn file() -> Attachment {
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(1)),
+            number: NonZeroU64::MIN,
+            conversation: "telegram:41".parse().unwrap(),
+            source: AttachmentSource::User,
+            filename: Filename::from_untrusted("a.txt"),
+            mime: "text/plain".to_owned(),
+            bytes: 1,
+            sha256: Sha256([1; 32]),
+            media: MediaInfo::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+            link_revocation: None,
+        }
     }
 }

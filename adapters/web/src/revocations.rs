@@ -1,117 +1,93 @@
-//! The revoked links: a small file beside the key, read once and rewritten with each revocation.
+//! Moves the revocations that earlier versions stored in `web-key.revoked` into the ledger.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
-use satchel_domain::{AttachmentId, Timestamp};
-use serde::{Deserialize, Serialize};
+use satchel_domain::AttachmentId;
+use satchel_ports::ledger::Storage;
+use serde::Deserialize;
 
-use crate::{
-    WebError,
-    signing::{create_private_file, sibling_path},
-};
+use crate::{WebError, signing::sibling_path};
 
-/// The revocation of a file's links.
+/// The revocation of a file's links, as the file has it.
+#[derive(Debug, Deserialize)]
+struct OldRevocation {
+    times: u32,
+}
+
+/// Moves what the file says into the ledger. The file stays under another name, for who goes back to the earlier version. If
+/// the process dies during the move, the next start counts some revocations again.
 ///
-/// Revoked links are recognised by the count and not by a clock, so that one that was created while the clock was ahead
-/// is revoked like all others. For the same reason a revocation is never deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Revocation {
-    pub(crate) times: u32,
-    /// The time of the last revocation.
-    pub(crate) at: Timestamp,
-}
-
-/// The revocations by file.
-type RevocationMap = BTreeMap<AttachmentId, Revocation>;
-
-#[derive(Debug, Clone)]
-pub(crate) struct RevokedLinks {
-    path: PathBuf,
-    revocations: Arc<Mutex<RevocationMap>>,
-    /// Held while the file is written, so that an older list never replaces a newer one, and readers don't wait for the
-    /// disk.
-    write_lock: Arc<Mutex<()>>,
-}
-
-impl RevokedLinks {
-    /// Reads the file beside the key.
-    pub(crate) fn load(key_file: &Path) -> Result<Self, WebError> {
-        let path = sibling_path(key_file, "revoked");
-        let revocations = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(RevocationMap::new()),
-            // An unreadable list must not make revoked links valid again.
-            read => read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from)),
-        };
-        let doing = || format!("read which links were revoked, {}", path.display());
-        let revocations = revocations.map_err(|error| WebError::from_io(doing(), error))?;
-        Ok(Self { path, revocations: Arc::new(Mutex::new(revocations)), write_lock: Arc::default() })
+/// # Errors
+/// When the file can't be read, because revoked links would open again, and when the ledger fails.
+pub(crate) async fn move_into_ledger(key_file: &Path, storage: &dyn Storage) -> Result<(), WebError> {
+    let path = sibling_path(key_file, "revoked");
+    let revocations: BTreeMap<AttachmentId, OldRevocation> = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => {
+            let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
+            let doing = || format!("read which links were revoked, {}", path.display());
+            parsed.map_err(|error| WebError::from_io(doing(), error))?
+        }
+    };
+    for (attachment, OldRevocation { times }) in revocations {
+        let failed = |error| WebError::from_io("move the revoked links into the ledger", error);
+        // A file that is no longer known has no link that opens.
+        while storage.revoke_links(attachment).await.map_err(failed)?.is_some_and(|revoked| revoked.count < times) {}
     }
-
-    /// Returns the revocation of a file's links, if there is one.
-    pub(crate) fn get(&self, attachment: AttachmentId) -> Option<Revocation> {
-        self.revocations.lock().unwrap_or_else(PoisonError::into_inner).get(&attachment).copied()
+    match fs::rename(&path, sibling_path(key_file, "revoked.moved")) {
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed.map_err(|error| WebError::from_io(format!("rename {}", path.display()), error)),
     }
-
-    /// Revokes all existing links of a file. Returns once that is durable.
-    pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
-        let revoked = self.clone();
-        let revoking = tokio::task::spawn_blocking(move || {
-            let _writing = revoked.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut revocations = revoked.revocations.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let times = revocations.get(&attachment).map_or(0, |revoked| revoked.times);
-            revocations.insert(attachment, Revocation { times: times.saturating_add(1), at: now });
-            replace_file(&revoked.path, &revocations)?;
-            *revoked.revocations.lock().unwrap_or_else(PoisonError::into_inner) = revocations;
-            Ok(())
-        });
-        revoking.await.map_err(io::Error::other)?
-    }
-}
-
-fn replace_file(path: &Path, revocations: &RevocationMap) -> io::Result<()> {
-    let temporary = sibling_path(path, "new");
-    let _ = fs::remove_file(&temporary);
-    let mut file = create_private_file(&temporary)?;
-    file.write_all(&serde_json::to_vec(revocations)?)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use satchel_domain::{LinkRevocation, Timestamp};
+    use satchel_ports::MockStorage;
     use uuid::Uuid;
 
     use super::*;
 
-    #[tokio::test]
-    async fn what_was_revoked_stays_so_for_good() {
-        let dir = tempfile::tempdir().unwrap();
-        let key_file = dir.path().join("web.key");
-        let [first, second] = [1, 2].map(|n| AttachmentId(Uuid::from_u128(n)));
-        let revoked = RevokedLinks::load(&key_file).unwrap();
-        revoked.revoke(first, Timestamp(1_000)).await.unwrap();
-        let years_later = Timestamp(1_000_000_000_000);
-        revoked.revoke(second, years_later).await.unwrap();
-        revoked.revoke(second, Timestamp(2_000)).await.unwrap();
-        let again = RevokedLinks::load(&key_file).unwrap();
-        let expected = [Revocation { times: 1, at: Timestamp(1_000) }, Revocation { times: 2, at: Timestamp(2_000) }];
-        assert_eq!([again.get(first), again.get(second)], expected.map(Some));
-        assert_eq!(again.get(AttachmentId(Uuid::from_u128(3))), None);
+    /// Counts the revocations of these files.
+    fn storage(known: [AttachmentId; 2]) -> (MockStorage, Arc<Mutex<BTreeMap<AttachmentId, u32>>>) {
+        let counts = Arc::new(Mutex::new(BTreeMap::from(known.map(|file| (file, 0)))));
+        let (mut storage, counted) = (MockStorage::new(), Arc::clone(&counts));
+        storage.expect_revoke_links().returning(move |file| {
+            let mut counts = counted.lock().unwrap();
+            let Some(count) = counts.get_mut(&file) else { return Ok(None) };
+            *count += 1;
+            Ok(Some(LinkRevocation { count: *count, at: Timestamp(0) }))
+        });
+        (storage, counts)
     }
 
-    #[test]
-    fn a_damaged_list_is_told() {
+    #[tokio::test]
+    async fn old_revocations_are_moved_once() {
         let dir = tempfile::tempdir().unwrap();
-        let key_file = dir.path().join("web.key");
-        fs::write(dir.path().join("web.key.revoked"), b"{\"half").unwrap();
-        assert!(RevokedLinks::load(&key_file).is_err());
+        let (key_file, old) = (dir.path().join("web-key"), dir.path().join("web-key.revoked"));
+        let [once, twice, forgotten] = [1, 2, 3].map(|n| AttachmentId(Uuid::from_u128(n)));
+        let (storage, counts) = storage([once, twice]);
+        let content = format!(
+            r#"{{"{once}":{{"times":1,"at":5}},"{twice}":{{"times":2,"at":9}},"{forgotten}":{{"times":1,"at":9}}}}"#
+        );
+        fs::write(&old, content).unwrap();
+        for _start in 0..2 {
+            move_into_ledger(&key_file, &storage).await.unwrap();
+            assert_eq!(*counts.lock().unwrap(), BTreeMap::from([(once, 1), (twice, 2)]));
+            assert!(!old.exists() && dir.path().join("web-key.revoked.moved").exists());
+        }
+    }
+
+    #[tokio::test]
+    async fn damaged_file_of_revocations_is_an_error_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key_file, old) = (dir.path().join("web-key"), dir.path().join("web-key.revoked"));
+        fs::write(&old, b"{\"half").unwrap();
+        let error = move_into_ledger(&key_file, &MockStorage::new()).await.unwrap_err();
+        assert!(error.to_string().contains("web-key.revoked"), "{error}");
+        assert!(old.exists());
     }
 }

@@ -41,7 +41,7 @@ pub struct WebPorts {
     pub notifications: Arc<dyn Notifications>,
     /// Lists, searches and forgets conversations, with all that belongs to them.
     pub conversations: Arc<dyn Conversations>,
-    /// Forgets files, with their bytes.
+    /// Forgets files, with their bytes, and revokes the links to them.
     pub storage: Arc<dyn Storage>,
     /// What was said, and the records of files.
     pub archive: Arc<dyn Archive>,

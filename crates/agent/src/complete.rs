@@ -1,6 +1,6 @@
 //! Completes a turn: plans its response for the channel and commits both in one transaction.
 
-use std::sync::atomic::Ordering;
+use std::{cell::RefCell, collections::HashMap, sync::atomic::Ordering};
 
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, PartContent, PartId, RefusedFile, TurnId,
@@ -11,9 +11,12 @@ use satchel_domain::{
 use satchel_ports::{
     BusEvent, FileChange, LedgerError,
     event_bus::EventBytes,
-    ledger::{CompletedTurn, ConversationSetting, HistoryChange},
+    ledger::{AttachmentKey, CompletedTurn, ConversationSetting, HistoryChange},
 };
-use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
+use satchel_routing::{
+    plan::{plan, plan_with_links},
+    retry::retry_until_stored,
+};
 
 use crate::{AgentServices, LaneHandle, run::publish};
 
@@ -48,10 +51,7 @@ pub struct TurnResult {
 pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: TurnResult) -> Result<(), LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let response = append_refused_files(result.response, &result.refused);
-    let planned_at = services.clock.now();
-    let plan = plan_with_links(&response, &lane.channel.capabilities(&conversation), &|file| {
-        services.links.as_ref()?.create_link(&conversation, file.id, planned_at)
-    });
+    let plan = plan_response(services, lane, &response).await?;
     let plan = attach_buttons(plan, result.buttons);
     let completed = CompletedTurn {
         turn: result.turn,
@@ -101,6 +101,35 @@ pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: 
     Ok(())
 }
 
+/// Plans a response, with links to the files that the channel doesn't take. Their records are read again, because their links
+/// may have been revoked during the turn.
+async fn plan_response(
+    services: &AgentServices,
+    lane: &LaneHandle,
+    response: &OutgoingResponse,
+) -> Result<Plan, LedgerError> {
+    let capabilities = lane.channel.capabilities(&lane.lease.conversation);
+    let Some(links) = &services.links else { return Ok(plan(response, &capabilities)) };
+    let planned_at = services.clock.now();
+    let refused = RefCell::new(Vec::new());
+    let plan = plan_with_links(response, &capabilities, &|file| {
+        refused.borrow_mut().push(file.id);
+        None
+    });
+    let mut records = HashMap::new();
+    for file in refused.into_inner() {
+        let read = || services.archive.attachment(&lane.lease.conversation, AttachmentKey::Id(file));
+        records.insert(file, retry_until_stored(&lane.stop, read).await?);
+    }
+    if records.is_empty() {
+        return Ok(plan);
+    }
+    Ok(plan_with_links(response, &capabilities, &|file| {
+        let record = records.get(&file.id).and_then(Option::as_ref)?;
+        links.create_link(record, planned_at)
+    }))
+}
+
 /// Attaches the buttons to the plan's last text. A text with files keeps its files and gets no buttons.
 fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
     let last = plan.parts.iter_mut().rev().find(|part| matches!(part.content, PartContent::Text { .. }));
@@ -136,7 +165,7 @@ mod tests {
     };
 
     use satchel_domain::{
-        Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sha256, Timestamp, Visibility,
+        Attachment, AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, Sha256, Timestamp, Visibility,
         part::{FileForm, FileItem},
     };
     use satchel_ports::{
@@ -162,24 +191,33 @@ mod tests {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+            link_revocation: None,
         }
     }
 
     #[tokio::test]
-    async fn oversized_file_notice_has_conversation_link() {
+    async fn oversized_file_notice_has_link_by_its_current_record() {
         let mut ledger = MockLedger::default();
+        // Its links were revoked during the turn.
+        let revocation = LinkRevocation { count: 2, at: Timestamp(4) };
+        let revoked = Attachment { link_revocation: Some(revocation), ..file(64_000_000) };
+        ledger
+            .archive
+            .expect_attachment()
+            .withf(|conversation, key| {
+                conversation.to_string() == "telegram:41" && *key == AttachmentKey::Id(AttachmentId(Uuid::from_u128(7)))
+            })
+            .returning(move |_, _| Ok(Some(revoked.clone())));
         let has_link = |turn: &CompletedTurn| match &turn.plan.parts.last().unwrap().content {
             PartContent::Notice { text } => text.contains("kept as #1: <https://a.example/links/x> (for 7 days;"),
             _ => false,
         };
         ledger.turns.expect_complete_turn().times(1).withf(move |_, turn| has_link(turn)).returning(|_, _| Ok(None));
         let mut links = MockFileLinks::new();
-        let matches_file = |conversation: &ConversationId, file: &AttachmentId, planned_at: &Timestamp| {
-            conversation.to_string() == "telegram:41"
-                && *file == AttachmentId(Uuid::from_u128(7))
-                && *planned_at == Timestamp(5)
+        let matches_file = move |file: &Attachment, planned_at: &Timestamp| {
+            file.link_revocation == Some(revocation) && *planned_at == Timestamp(5)
         };
-        links.expect_create_link().withf(matches_file).returning(|_, _, _| Some("https://a.example/links/x".into()));
+        links.expect_create_link().withf(matches_file).returning(|_, _| Some("https://a.example/links/x".into()));
         let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
         let published: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
         let recorded = Arc::clone(&published);

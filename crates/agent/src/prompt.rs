@@ -333,6 +333,7 @@ mod tests {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+            link_revocation: None,
         }
     }
 

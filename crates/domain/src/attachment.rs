@@ -33,7 +33,7 @@ pub enum AttachmentSource {
 }
 
 impl AttachmentSource {
-    /// Its name, as it is stored and told.
+    /// Returns the name that is stored and shown.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ pub enum Visibility {
 }
 
 impl Visibility {
-    /// Its name, as it is stored and told.
+    /// Returns the name that is stored and shown.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -154,6 +154,21 @@ pub struct Attachment {
     /// Whether the person gets it.
     #[serde(default)]
     pub visibility: Visibility,
+    /// The last revocation of the links to it. Only a record that the ledger returns has it.
+    #[serde(skip)]
+    pub link_revocation: Option<LinkRevocation>,
+}
+
+/// The revocation of all links to a file that existed at a moment.
+///
+/// A revoked link is recognized by the count, not by a clock, so that a link that was made while the clock was ahead is
+/// revoked like all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkRevocation {
+    /// How often the links to the file have been revoked.
+    pub count: u32,
+    /// The time of the last revocation.
+    pub at: Timestamp,
 }
 
 impl NewAttachment {
@@ -188,6 +203,7 @@ impl NewAttachment {
             description,
             created_at,
             visibility,
+            link_revocation: None,
         }
     }
 }
@@ -295,6 +311,7 @@ mod tests {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+            link_revocation: None,
         }
     }
 

@@ -36,7 +36,7 @@ pub mod task;
 pub mod time;
 
 pub use agent::{AgentDirectory, AgentSummary, AllowedPeople};
-pub use attachment::{Attachment, AttachmentSource, MediaInfo, NewAttachment, StoredBlob, Visibility};
+pub use attachment::{Attachment, AttachmentSource, LinkRevocation, MediaInfo, NewAttachment, StoredBlob, Visibility};
 pub use capabilities::ChannelCapabilities;
 pub use conversation::{ChannelName, ConversationId};
 pub use disk::{DiskFull, DiskReserve, DiskSpace};

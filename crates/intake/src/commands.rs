@@ -256,7 +256,7 @@ pub async fn handle_command(
             find(command, ledger, context, &zone).await?
         }
         ChatCommand::Resend(numbers) => resend_files(&*ledger.archive, conversation, numbers).await?,
-        ChatCommand::Unlink(numbers) => revoke_file_links(&*ledger.archive, context, numbers, links).await?,
+        ChatCommand::Unlink(numbers) => revoke_file_links(ledger, context, numbers, links.is_some()).await?,
         ChatCommand::Usage => show_usage(ledger, context, services).await?,
         ChatCommand::Forget(arguments) => {
             forget_files(&*ledger.storage, context, arguments, services, &changes).await?

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, Sha256, Timestamp};
+use satchel_domain::{AttachmentId, ConversationId, LinkRevocation, Sha256, Timestamp};
 use satchel_ports::{
     AuditQuery, AuditRecord, Blobs, LedgerError, Storage,
     ledger::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
@@ -41,6 +41,10 @@ impl Storage for StorageService {
         self.storage.record_workspace(conversation, bytes).await
     }
 
+    async fn revoke_links(&self, attachment: AttachmentId) -> Result<Option<LinkRevocation>, LedgerError> {
+        self.storage.revoke_links(attachment).await
+    }
+
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
         self.storage.find_unreferenced(blobs).await
     }
@@ -62,7 +66,7 @@ impl Storage for StorageService {
 mod tests {
     use std::num::NonZeroU64;
 
-    use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Visibility};
+    use satchel_domain::{Attachment, AttachmentSource, Filename, MediaInfo, Visibility};
     use satchel_ports::{MockBlobs, MockStorage};
     use uuid::Uuid;
 
@@ -98,6 +102,7 @@ mod tests {
                 description: String::new(),
                 created_at: Timestamp(0),
                 visibility: Visibility::Deliver,
+                link_revocation: None,
             });
             storage.expect_forget_file().once().returning(move |_| Ok(ForgetOutcome::Forgotten(file.clone())));
             storage

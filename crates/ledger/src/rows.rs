@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, num::NonZeroU64};
 
 use satchel_domain::{
-    Attachment, AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MediaInfo,
-    MessageRef, Part, PartContent, PartId, PartState, RefusedFile, Sha256, Timestamp, TurnId,
+    Attachment, AttachmentId, CallId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId,
+    LinkRevocation, MediaInfo, MessageRef, Part, PartContent, PartId, PartState, RefusedFile, Sha256, Timestamp,
+    TurnId,
     part::{CallQuestion, Operation},
 };
 use satchel_ports::ledger::{InboundFileState, QueuedMessage, Transcription};
@@ -167,6 +168,8 @@ pub struct AttachmentFields {
     pub description: String,
     pub visibility: String,
     pub created_at: i64,
+    pub link_revocations: i64,
+    pub links_revoked_at: Option<i64>,
 }
 
 impl AttachmentFields {
@@ -184,8 +187,15 @@ impl AttachmentFields {
             description: self.description,
             created_at: Timestamp(self.created_at),
             visibility: from_text(self.visibility, "visibility of a file")?,
+            link_revocation: link_revocation(self.link_revocations, self.links_revoked_at)?,
         })
     }
+}
+
+/// The last revocation of the links to a file, of which there were so many.
+pub fn link_revocation(count: i64, at: Option<i64>) -> Result<Option<LinkRevocation>> {
+    let count = number(count, "count of revocations")?;
+    Ok(at.map(|at| LinkRevocation { count, at: Timestamp(at) }))
 }
 
 pub fn conversation(text: &str) -> Result<ConversationId> {

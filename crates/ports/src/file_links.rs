@@ -2,41 +2,25 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use satchel_domain::{AttachmentId, ConversationId, Timestamp};
+use satchel_domain::{Attachment, Timestamp};
 
 /// How long a link works.
 pub const LINK_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Why links could not be revoked. They may still work.
-#[derive(Debug, thiserror::Error)]
-#[error("the links could not be revoked")]
-pub struct LinkError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
-
-/// Creates and revokes links to single files. Configured only where people can open the links.
+/// Creates links to single files. Configured only where people can open the links.
 ///
 /// # Contract
 /// - A link opens its one file for [`LINK_TTL`] from when it was made, and nothing else; anyone with the link can open
-///   it without a login.
-/// - `revoke_links` returns `Ok` only after every existing link of the file is revoked durably.
-/// - A response that was planned before a file's last revocation, or in its millisecond, gets no link to it; a later
-///   one gets a valid link.
+///   it without a login, until the links to the file are [revoked](crate::ledger::Storage::revoke_links).
+/// - A response that was planned before a file's last revocation, or in its millisecond, gets no link to it that opens; a
+///   later one gets one that does. Both are told by the record, so it should be read just before.
 /// - A text returned by `redact_links` contains no link that `create_link` made.
 #[cfg_attr(feature = "mocks", mockall::automock)]
-#[async_trait]
 pub trait FileLinks: Send + Sync {
-    /// Makes a new link to a file of the conversation, as an absolute URL without white space or angle brackets, for
-    /// what was planned at that time; `None` if the file's links were revoked since.
-    fn create_link(
-        &self,
-        conversation: &ConversationId,
-        attachment: AttachmentId,
-        planned_at: Timestamp,
-    ) -> Option<String>;
+    /// Makes a new link to a file, by its record in the ledger, as an absolute URL without white space or angle brackets,
+    /// for what was planned at that time; `None` if the file's links were revoked since.
+    fn create_link(&self, file: &Attachment, planned_at: Timestamp) -> Option<String>;
 
     /// Replaces each link in a text by `(a link)`, for readers who may pass it on.
     fn redact_links(&self, text: &str) -> String;
-
-    /// Revokes all links to a file.
-    async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError>;
 }

@@ -28,7 +28,7 @@ pub struct Intercepted<T, H> {
     pub hook: H,
 }
 
-/// Implements each port by calling the hook before and after the verb. A verb that is missing here doesn't compile.
+/// Implements each port by calling the hook before and after the verb. A verb that is missing from `ledger_verbs!` doesn't compile.
 macro_rules! intercept {
     ($($port:ident { $($kind:ident $($operation:literal)? fn $verb:ident($($argument:ident: $type:ty),*) -> $output:ty;)* })*) => {
         /// All verbs, named as the hook gets them.

@@ -5,9 +5,8 @@
 //!
 //! # Contract of all ports
 //! - A verb that returned `Ok` is durable: it survives power loss. A verb that returned an error changed nothing.
-//! - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists. `history`
-//!   may use a cache of a lane that the process holds until its lease expires.
-//! - What a verb of one port commits, the next read of any other shows, in every process, but for that cache.
+//! - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists.
+//! - What a verb of one port commits, the next read of any other shows, in every process.
 
 mod archive;
 mod conversations;

@@ -50,7 +50,7 @@ pub use declared_files::{DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile
 pub use documents::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
 pub use event_bus::{BusError, BusEvent, EventBus};
 pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
-pub use file_links::{FileLinks, LINK_TTL, LinkError};
+pub use file_links::{FileLinks, LINK_TTL};
 pub use file_runner::{FileAccess, FileProfile, FileReader, FileRunner, FileWriter};
 pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};

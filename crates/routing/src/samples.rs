@@ -29,6 +29,7 @@ pub(crate) fn file(number: u64, name: &str, mime: &str, bytes: u64) -> Attachmen
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }
 

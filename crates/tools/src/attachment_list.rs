@@ -123,7 +123,6 @@ mod tests {
     #[tokio::test]
     async fn many_files_are_listed_in_pages() {
         let world = ToolHarness::new();
-        // More than are looked through at once.
         for number in 1..=1_250 {
             let mime = if number % 5 == 0 { "image/png" } else { "text/plain" };
             world.add_record(attachment(number, &format!("{number}.txt"), mime, b"1"));

@@ -51,6 +51,7 @@ pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -
         description: String::new(),
         created_at: Timestamp(1_000),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }
 

@@ -183,6 +183,7 @@ pub(crate) async fn file_item(fixture: &dyn ChannelFixture, filename: &str, cont
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }

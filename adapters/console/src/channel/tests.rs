@@ -87,6 +87,7 @@ fn file(number: u64, name: &str) -> FileItem {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }

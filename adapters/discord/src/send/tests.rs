@@ -126,6 +126,7 @@ fn item(filename: &str, caption: &str) -> FileItem {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     FileItem { attachment, form: FileForm::Document, caption: caption.to_owned() }
 }

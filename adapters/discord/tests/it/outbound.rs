@@ -136,6 +136,7 @@ impl OutboundHarness {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+            link_revocation: None,
         };
         FileItem { attachment, form: FileForm::Document, caption: String::new() }
     }

@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU64;
 
-use satchel_domain::{Attachment, CallId, InboxId, NewAttachment, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId};
+use satchel_domain::{
+    Attachment, CallId, ConversationId, InboxId, NewAttachment, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId,
+};
 use satchel_ledger::stored::{AttachmentRecords, AttachmentRef};
 use satchel_ports::{
     FileChange,
@@ -12,7 +14,7 @@ use satchel_ports::{
 use crate::{
     attachments,
     error::VerbError,
-    lanes::{self, LaneId},
+    lanes::{self, Lane, LaneId},
     parameters::Json,
     params, progress, rows,
     session::{Session, VerbResult},
@@ -103,22 +105,38 @@ pub async fn register_files<S: Session>(
     files: &[NewAttachment],
 ) -> VerbResult<Vec<Attachment>, S> {
     let unknown = || VerbError::unknown(format!("incomplete turn {turn}"));
-    let found: Option<(String,)> = db
-        .find("SELECT conversation FROM turns JOIN lanes ON lanes.id = turns.lane WHERE turns.id = $1", params![turn.0])
-        .await?;
-    let conversation = rows::conversation(&found.ok_or_else(unknown)?.0)?;
-    // Behind the lock of the lane: the turn may just be ending.
-    let lane = db.find_lane(&conversation).await?.ok_or_else(unknown)?.id;
-    let is_incomplete: bool =
-        db.value("SELECT EXISTS (SELECT 1 FROM turns WHERE id = $1 AND state = 'queued')", params![turn.0]).await?;
-    if !is_incomplete {
-        return Err(unknown().into());
-    }
+    let (conversation, lane) = lock_lane(db, turn).await?.ok_or_else(unknown)?;
     let mut stored = Vec::with_capacity(files.len());
     for file in files {
         stored.push(attachments::store(db, &conversation, lane, turn, file).await?);
     }
     Ok(stored)
+}
+
+/// Finds the conversation and the lane of an incomplete turn, behind the lane's lock, since the turn may just be ending.
+async fn lock_lane<S: Session>(db: &S, turn: TurnId) -> VerbResult<Option<(ConversationId, LaneId)>, S> {
+    // The conversation may be renamed between reading its name and locking its lane.
+    for _attempt in 0..2 {
+        let named: Option<(String,)> = db
+            .find(
+                "SELECT conversation FROM turns JOIN lanes ON lanes.id = turns.lane WHERE turns.id = $1",
+                params![turn.0],
+            )
+            .await?;
+        let Some((name,)) = named else { return Ok(None) };
+        let conversation = rows::conversation(&name)?;
+        let Some(Lane { id, .. }) = db.find_lane(&conversation).await? else { continue };
+        let is_incomplete: bool = db
+            .value(
+                "SELECT EXISTS (SELECT 1 FROM turns WHERE id = $1 AND lane = $2 AND state = 'queued')",
+                params![turn.0, id],
+            )
+            .await?;
+        if is_incomplete {
+            return Ok(Some((conversation, id)));
+        }
+    }
+    Ok(None)
 }
 
 async fn append<S: Session>(

@@ -23,7 +23,7 @@ use crate::{
 const SATCHEL: &str = "satchel";
 
 /// The lock behind which codes are made and decided about, so that their limits hold. They are few.
-const CODES: &str = "pairing codes";
+pub(crate) const CODES: &str = "pairing codes";
 
 row_struct! {
     struct PairingRow {

@@ -12,7 +12,7 @@ use crate::{
     parameters::Json,
     params,
     session::{Session, VerbResult},
-    verbs::{conversation_settings, held, history, turns},
+    verbs::{conversation_settings, history, restored_copy, turns},
 };
 
 /// Stores a message and, if asked, claims its lane.
@@ -29,7 +29,7 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
     let is_own = lane.state.holder == Some(db.holder());
     let is_free = !is_own && lanes::is_free(db, &lane);
-    if held::is_held_back(db, message) {
+    if restored_copy::is_held_back(db, message) {
         let turn = Arrival { db, message, lane: &lane, now, is_held: !is_free }.hold_back().await?;
         return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
     }
@@ -134,13 +134,13 @@ impl<S: Session> Arrival<'_, S> {
             return Ok(turn);
         }
         if let Some(original) = &self.message.edit_of
-            && let Some((sequence, turn)) = held::find_message(self.db, self.message, original).await?
+            && let Some((sequence, turn)) = restored_copy::find_message(self.db, self.message, original).await?
         {
             self.overwrite_row(sequence).await?;
             return Ok(TurnId(turn));
         }
         let (turn, _) = self.add().await?;
-        held::hold_received(self.db, turn).await?;
+        restored_copy::hold_received(self.db, turn).await?;
         Ok(turn)
     }
 
@@ -214,8 +214,8 @@ impl<S: Session> Arrival<'_, S> {
             Some(_) => self.lane.now.saturating_add(self.db.settings().album_quiet),
             None => self.lane.now,
         };
-        if held::is_held_back(self.db, self.message)
-            && let Some(album) = held::find_album(self.db, self.lane.id, self.message).await?
+        if restored_copy::is_held_back(self.db, self.message)
+            && let Some(album) = restored_copy::find_album(self.db, self.lane.id, self.message).await?
         {
             return Ok(album);
         }

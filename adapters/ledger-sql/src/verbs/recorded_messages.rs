@@ -13,8 +13,22 @@ use crate::{
     session::{Session, VerbResult},
 };
 
-/// How many of the newest rows are looked at. Older messages have lower ids than any that is looked for.
+/// How many of the newest rows are looked at, and of the inbox how many of the newest numbers, of which some have no row. Older
+/// messages have lower ids than any that is looked for.
 const MAX_ROWS: i64 = 20_000;
+
+/// The condition of the newest so many parts. By the order of their ids, which begin with the time: an index of lanes would
+/// bring all of the channel's.
+macro_rules! newest_parts {
+    ($count:literal) => {
+        concat!(
+            "parts.id >= COALESCE((SELECT id FROM parts ORDER BY id DESC LIMIT 1 OFFSET ",
+            $count,
+            " + 0), ",
+            "(SELECT id FROM parts ORDER BY id LIMIT 1))"
+        )
+    };
+}
 
 /// How many messages are read of each sort, the newest first.
 const MAX_MESSAGES: i64 = 2_000;
@@ -93,15 +107,15 @@ async fn received<S: Session>(db: &S, chat: &ChatBounds) -> VerbResult<Vec<(Stri
 /// A conversation, the state of one of its parts, and the message that the part edits.
 type SentRow = (String, Json<PartState>, Option<String>);
 
-/// What we sent of late on the whole channel. By the order of their ids, which begin with the time: an index
-/// of lanes would bring all of the channel's.
+/// What we sent of late on the whole channel.
 async fn sent<S: Session>(db: &S, chat: &ChatBounds) -> VerbResult<Vec<SentRow>, S> {
     db.all(
-        "SELECT conversation, state_detail, target \
-         FROM (SELECT id, lane, state_detail, target, last_message FROM parts ORDER BY id DESC LIMIT $3 + 0) AS parts \
-         JOIN lanes ON lanes.id = parts.lane \
-         WHERE conversation > $1 AND conversation < $2 AND (last_message IS NOT NULL OR target IS NOT NULL) \
-         ORDER BY parts.id DESC LIMIT $4 + 0",
+        concat!(
+            "SELECT conversation, state_detail, target FROM parts CROSS JOIN lanes WHERE ",
+            newest_parts!("$3"),
+            " AND lanes.id = parts.lane AND conversation > $1 AND conversation < $2 \
+             AND (last_message IS NOT NULL OR target IS NOT NULL) ORDER BY parts.id DESC LIMIT $4 + 0"
+        ),
         params![chat.channel.0, chat.channel.1, MAX_ROWS, MAX_MESSAGES],
     )
     .await
@@ -116,14 +130,15 @@ async fn other_doubt<S: Session>(
 ) -> VerbResult<bool, S> {
     let ttl = i64::try_from(DOUBT_TTL.as_millis()).unwrap_or(i64::MAX);
     db.value(
-        "SELECT EXISTS (SELECT 1 FROM ( \
-                 SELECT id, lane, state, state_detail, settled, target, call, labelled, searched, attempts, created_at \
-                 FROM parts ORDER BY id DESC LIMIT $6 + 0) AS parts \
-             JOIN lanes ON lanes.id = parts.lane \
-         WHERE (conversation = $1 OR (conversation > $2 AND conversation < $3)) \
-         AND parts.id <> $4 AND created_at > $5 AND ((labelled AND call IS NOT NULL) OR (target IS NULL AND (labelled \
-         OR state IN ('sending', 'in_doubt') OR (searched AND NOT settled AND state <> 'open') OR (state = 'failed' AND attempts > 0 \
-             AND json_extract(state_detail, '$.reason.why') IN ('may_have_arrived', 'discarded'))))))",
+        concat!(
+            "SELECT EXISTS (SELECT 1 FROM parts CROSS JOIN lanes WHERE ",
+            newest_parts!("$6"),
+            " AND lanes.id = parts.lane AND (conversation = $1 OR (conversation > $2 AND conversation < $3)) \
+             AND parts.id <> $4 AND created_at > $5 AND ((labelled AND call IS NOT NULL) OR (target IS NULL AND (labelled \
+             OR state IN ('sending', 'in_doubt') OR (searched AND NOT settled AND state <> 'open') \
+             OR (state = 'failed' AND attempts > 0 \
+                 AND json_extract(state_detail, '$.reason.why') IN ('may_have_arrived', 'discarded'))))))"
+        ),
         params![
             chat.name,
             chat.topics.0,

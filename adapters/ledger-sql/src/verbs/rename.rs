@@ -8,7 +8,7 @@ use crate::{
     parameters::Json,
     params,
     session::{Session, VerbResult},
-    verbs::{conversation_settings, listings},
+    verbs::{conversation_settings, listings, people},
 };
 
 /// Gives all that a conversation has another name, unless the new name has something already.
@@ -17,6 +17,8 @@ pub async fn rename_conversation<S: Session>(
     from: &ConversationId,
     to: &ConversationId,
 ) -> VerbResult<RenameOutcome, S> {
+    // Whoever decides about a code answers in its conversation.
+    db.lock(people::CODES).await?;
     let Some(lane) = find_used(db, from).await? else { return Ok(RenameOutcome::NotFound) };
     if from == to || find_used(db, to).await?.is_some() {
         return Ok(RenameOutcome::Conflict);

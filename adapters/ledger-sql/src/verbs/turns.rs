@@ -77,7 +77,6 @@ async fn find_oldest<S: Session>(db: &S, lane: LaneId) -> VerbResult<Option<Olde
 
 async fn read_details<S: Session>(db: &S, lane: &Lane, oldest: OldestTurn) -> VerbResult<ReadTurn, S> {
     let OldestTurn { id, sequence, is_album, ready_at, crashes } = oldest;
-    let is_ready_album = is_album && ready_at <= lane.now;
     let messages: Vec<MessageFields> = db
         .all(
             select_messages!(
@@ -101,8 +100,6 @@ async fn read_details<S: Session>(db: &S, lane: &Lane, oldest: OldestTurn) -> Ve
     let turn = QueuedTurn {
         id: TurnId(id),
         messages: rows::messages(messages, &records)?,
-        // Callers wait by the clock of this process.
-        ready_at: Timestamp(ready_at.0.saturating_add(db.clock_lead_over(lane.now))),
         has_followers: has_followers(db, lane.id, id).await?,
         journal: journal.collect::<Result<_, _>>()?,
         draft: draft.map(|row| rows::to_part(db, row, &records)).transpose()?,
@@ -110,7 +107,11 @@ async fn read_details<S: Session>(db: &S, lane: &Lane, oldest: OldestTurn) -> Ve
         unreported_failures: unreported.into_iter().filter_map(undelivered).collect(),
         settings: conversation_settings::read(db, lane.id).await?,
         history: history::read(db, lane.id, db.settings().max_history_messages).await?.into(),
+        // Callers wait by the clock of this process, which has gone on since the lane was read.
+        ready_at: Timestamp(ready_at.0.saturating_add(db.clock_lead_over(lane.now))),
     };
+    // At the end: a caller that finds it ready begins it.
+    let is_ready_album = is_album && turn.ready_at <= db.now();
     Ok(ReadTurn { turn, is_ready_album })
 }
 

@@ -35,6 +35,7 @@ fn item(filename: &str, mime: &str, form: FileForm, media: MediaInfo, caption: &
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     FileItem { attachment, form, caption: caption.to_owned() }
 }

@@ -120,6 +120,7 @@ impl OutboundHarness {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+            link_revocation: None,
         };
         FileItem { attachment, form, caption: String::new() }
     }

@@ -99,7 +99,7 @@ fn fixture() -> Fixture {
     };
     let key_file = dir.path().join("web.key");
     let key = SigningKey::load_or_create(&key_file).unwrap();
-    let links = SignedLinks::new(key.clone(), RevokedLinks::load(&key_file).unwrap());
+    let links = SignedLinks::new(key.clone());
     let channel = WebChannel { name: PAGE_CHANNEL, capabilities, blobs: Arc::clone(&blobs), key, links };
     Fixture { noted: Arc::new(RecordingBus { channel, arrived: Mutex::default() }), blobs, _dir: dir }
 }

@@ -47,7 +47,7 @@ impl ReplyContext {
     /// A link to a file, in Markdown.
     fn link(&self, state: &AppState, file: &Attachment) -> String {
         let links = state.channel.links();
-        let link = links.create(&self.origin, &self.conversation, file.id, state.clock.now(), LINK_TTL);
+        let link = links.create(&self.origin, file, state.clock.now(), LINK_TTL);
         let name: String =
             file.filename.as_str().chars().map(|c| if matches!(c, '[' | ']' | '\\') { '_' } else { c }).collect();
         format!("[{name}]({})", link.url)

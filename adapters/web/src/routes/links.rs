@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
-use satchel_domain::{AttachmentId, ConversationId};
+use satchel_domain::Attachment;
 use satchel_ports::ledger::AttachmentKey;
 
 use super::{
@@ -46,7 +46,7 @@ pub(crate) async fn make(
     ApiPath((id, attachment)): ApiPath<(String, String)>,
     request: Request,
 ) -> Result<Json<Link>, Problem> {
-    let (conversation, attachment) = resolve_link(&state, &id, &attachment).await?;
+    let file = find_file(&state, &id, &attachment).await?;
     let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
     let NewLink { hours } = read_json(request).await?;
     let ttl = Duration::from_secs(u64::from(hours) * 60 * 60);
@@ -54,7 +54,7 @@ pub(crate) async fn make(
         return Err(Problem::invalid("`hours` must be from 1 to 720."));
     }
     let origin = state.hosts.public_origin().unwrap_or(origin);
-    let link = state.channel.links().create(&origin, &conversation, attachment, state.clock.now(), ttl);
+    let link = state.channel.links().create(&origin, &file, state.clock.now(), ttl);
     Ok(Json(Link { url: link.url, expires_at: link.expires_at.0 }))
 }
 
@@ -75,8 +75,8 @@ pub(crate) async fn revoke(
     State(state): State<Arc<AppState>>,
     ApiPath((id, attachment)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let (_, attachment) = resolve_link(&state, &id, &attachment).await?;
-    state.channel.links().revoke(attachment, state.clock.now()).await.map_err(|error| {
+    let file = find_file(&state, &id, &attachment).await?;
+    state.storage.revoke_links(file.id).await.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "failed to revoke the links to a file");
         Problem::unavailable("The links could not be revoked; please try again.")
     })?;
@@ -94,7 +94,7 @@ pub(crate) async fn revoke(
     responses(
         (status = 200, description = "The bytes.", content_type = "application/octet-stream"),
         (status = 404, description = "The link is invalid.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 410, description = "It has expired or was revoked.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "It has expired or was revoked, or its file is gone.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn open_link(
@@ -103,16 +103,14 @@ pub(crate) async fn open_link(
     ApiQuery(query): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (conversation, attachment) = match state.channel.links().check(&link, state.clock.now()) {
-        LinkCheck::Valid(conversation, attachment) => (conversation, attachment),
-        LinkCheck::Revoked => {
-            let detail = "This link has expired or was revoked. Ask for a new one.";
-            return Err(Problem::new(StatusCode::GONE, "link_expired", detail));
-        }
+    let link = match state.channel.links().check(&link, state.clock.now()) {
+        LinkCheck::Valid(link) => link,
+        LinkCheck::Expired => return Err(link_expired()),
         LinkCheck::Unknown => return Err(Problem::not_found("link")),
     };
-    let found = state.archive.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
-    let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file any more"))?;
+    let found = state.archive.attachment(&link.conversation, AttachmentKey::Id(link.attachment)).await?;
+    // A stranger doesn't learn why.
+    let found = found.filter(|file| !file.is_forgotten() && !link.is_revoked(file)).ok_or_else(link_expired)?;
     let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
     let mut response = serve_file(&*state.blobs, &headers, served, query.is_download()).await?;
     // A cached response would outlive the link.
@@ -120,12 +118,13 @@ pub(crate) async fn open_link(
     Ok(response)
 }
 
-async fn resolve_link(state: &AppState, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
+fn link_expired() -> Problem {
+    Problem::new(StatusCode::GONE, "link_expired", "This link has expired or was revoked. Ask for a new one.")
+}
+
+async fn find_file(state: &AppState, id: &str, attachment: &str) -> Result<Attachment, Problem> {
     let conversation = state.conversation(id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
     let found = state.archive.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
-    found
-        .filter(|file| !file.is_forgotten())
-        .map(|_| (conversation, attachment))
-        .ok_or_else(|| Problem::not_found("file"))
+    found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))
 }

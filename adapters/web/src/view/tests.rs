@@ -52,6 +52,7 @@ fn large_still_images_and_unknown_ones_have_previews() {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+            link_revocation: None,
         })
     };
     for (mime, bytes, side, animated, expected) in [

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use satchel_domain::Timestamp;
-use satchel_ports::{FileLinks, LINK_TTL};
+use satchel_domain::{Attachment, Timestamp};
+use satchel_ports::{
+    FileLinks, LINK_TTL,
+    ledger::{Archive, AttachmentKey, Storage},
+};
 use serde_json::{Value, json};
 
 use crate::stage::{BEARER, Stage, conversation, header, problem, read, signed};
@@ -107,7 +110,11 @@ async fn links_from_other_channels_open_and_expire_alike() {
     };
 
     let before = stage.clock.now();
-    let given = links.create_link(&conversation(), made.id, before).unwrap();
+    let record = async || {
+        let found = stage.ledger.attachment(&conversation(), AttachmentKey::Id(made.id)).await.unwrap();
+        found.expect("it is stored")
+    };
+    let given = links.create_link(&record().await, before).unwrap();
     assert_eq!(links.redact_links(&format!("kept as #1: <{given}>!")), "kept as #1: <(a link)>!");
     assert!(!given.contains(|c: char| c.is_whitespace() || "<>".contains(c)), "{given}");
     let answer = open(&given).await;
@@ -117,24 +124,20 @@ async fn links_from_other_channels_open_and_expire_alike() {
     let said: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(said).unwrap()).unwrap();
     let made_at = Timestamp(said["expires_at"].as_i64().unwrap() - LINK_TTL.as_millis() as i64);
     assert!((before..=stage.clock.now()).contains(&made_at), "it expires");
-    problem(
-        open(&links.create_link(&"telegram:41".parse().unwrap(), made.id, before).unwrap()).await,
-        404,
-        "not_found",
-    )
-    .await;
+    let elsewhere = Attachment { conversation: "telegram:41".parse().unwrap(), ..record().await };
+    problem(open(&links.create_link(&elsewhere, before).unwrap()).await, 410, "link_expired").await;
     problem(open(&format!("{given}x")).await, 404, "not_found").await;
 
     // All end at once, on the running page, whoever made them and whoever ends them.
     let path = format!("/api/conversations/a/files/{}/link", made.id);
     let by_api = stage.post(&path).json(&json!({"hours": 1})).header("authorization", bearer);
     let by_api = read(by_api.send().await.unwrap()).await["url"].as_str().unwrap().to_owned();
-    links.revoke_links(made.id).await.unwrap();
+    stage.ledger.revoke_links(made.id).await.unwrap();
     problem(open(&given).await, 410, "link_expired").await;
     problem(open(&by_api).await, 410, "link_expired").await;
-    assert_eq!(links.create_link(&conversation(), made.id, before), None, "a reply from before brings none back");
+    assert_eq!(links.create_link(&record().await, before), None, "a reply from before brings none back");
     let later = stage.clock.now().saturating_add(Duration::from_millis(1));
-    let second = links.create_link(&conversation(), made.id, later).unwrap();
+    let second = links.create_link(&record().await, later).unwrap();
     assert_eq!(open(&second).await.status(), 200, "a new one works");
     let revoke = stage.client.delete(stage.url(&path)).header("authorization", bearer);
     assert_eq!(revoke.send().await.unwrap().status(), 204);

@@ -444,7 +444,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     .await;
     let ledger = Arc::new(ledger.unwrap());
     let blobs = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
-    let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);
+    let channel = Arc::new(WebChannel::open(&settings, Arc::clone(&blobs) as _, &*ledger).await?);
     let ports = WebPorts {
         inbound: Arc::new(Closed),
         notifications: Arc::new(satchel_ports::MockNotifications::new()),

@@ -207,7 +207,7 @@ impl Stage {
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
         let door = Door { ledger: Arc::clone(&ledger), bus: Arc::clone(&bus), taken: Mutex::default() };
         let door = Arc::new(door);
-        let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs)).unwrap());
+        let channel = Arc::new(WebChannel::open(&settings, Arc::clone(&blobs), &*ledger).await.unwrap());
         let links = WebLinks::new(&settings, &channel, Arc::clone(&clock)).unwrap();
         let ports = WebPorts {
             inbound: Arc::clone(&door) as _,

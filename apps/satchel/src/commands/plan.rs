@@ -155,6 +155,7 @@ fn parse(name: &str, text: &str) -> Result<OutgoingResponse, UsageError> {
         description: file.description,
         created_at: file.created_at.unwrap_or(Timestamp(0)),
         visibility: file.visibility,
+        link_revocation: None,
     };
     let attachments = plan_input.attachments.into_iter().enumerate().map(file).collect();
     let text = plan_input.text.filter(|text| !text.trim().is_empty());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Visibility, filename::to_inline_code, size};
 use satchel_ports::{
-    Archive, FileLinks, LedgerError,
+    Archive, Ledger, LedgerError,
     ledger::{AttachmentKey, AttachmentQuery},
 };
 
@@ -83,15 +83,15 @@ pub(super) async fn resend_files(
     Ok(OutgoingResponse { text: unknown, voice: None, attachments })
 }
 
-/// Revokes all links to files; revoking again has no further effect.
+/// Revokes all links to files; repeated, it revokes those that were made since, too.
 pub(super) async fn revoke_file_links(
-    archive: &dyn Archive,
+    ledger: &Ledger,
     context: &CommandContext<'_>,
     numbers: &[String],
-    links: Option<&dyn FileLinks>,
+    has_links: bool,
 ) -> Result<OutgoingResponse, LedgerError> {
     let conversation = context.conversation;
-    let Some(links) = links else {
+    if !has_links {
         return Ok(OutgoingResponse::from_text(match context.is_by_owner() {
             true => {
                 "File links are off here, so there is nothing to revoke. You can turn them on with `web.listen` and \
@@ -101,19 +101,20 @@ pub(super) async fn revoke_file_links(
                 "File links are off here, so there is nothing to revoke. Please ask the person who runs this bot to turn them on."
             }
         }));
-    };
+    }
     if numbers.is_empty() {
         return Ok(OutgoingResponse::from_text("Which file? `/unlink 17` revokes every link to #17."));
     }
     if numbers.len() > MAX_NUMBERS {
         return Ok(too_many_numbers("/unlink", numbers));
     }
-    let ResolvedFiles { attachments, unknown_text: unknown } = resolve_numbers(archive, conversation, numbers).await?;
+    let ResolvedFiles { attachments, unknown_text: unknown } =
+        resolve_numbers(&*ledger.archive, conversation, numbers).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
         let file = format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS));
-        lines.push(match links.revoke_links(*id).await {
-            Ok(()) => format!("All links to {file} are revoked."),
+        lines.push(match ledger.storage.revoke_links(*id).await {
+            Ok(_) => format!("All links to {file} are revoked."),
             Err(error) => {
                 tracing::error!(
                     chat.id = %conversation, attachment.id = %id, error = &error as &dyn std::error::Error,
@@ -182,8 +183,10 @@ fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
 mod tests {
     use std::num::NonZeroU64;
 
-    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sender, Sha256, Timestamp, TurnId};
-    use satchel_ports::{LinkError, MockArchive, MockFileLinks};
+    use satchel_domain::{
+        AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, Sender, Sha256, Timestamp, TurnId,
+    };
+    use satchel_ports::{MockArchive, MockLedger};
     use uuid::Uuid;
 
     use super::*;
@@ -211,6 +214,7 @@ mod tests {
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Internal,
+            link_revocation: None,
         }
     }
 
@@ -221,6 +225,10 @@ mod tests {
             .expect_attachment()
             .returning(|_, key| Ok((key == AttachmentKey::Number(17)).then(|| file(17, "a.jpg"))));
         ledger
+    }
+
+    fn ledger_with_17() -> MockLedger {
+        MockLedger { archive: with_17(), ..MockLedger::default() }
     }
 
     #[tokio::test]
@@ -272,9 +280,11 @@ mod tests {
     #[tokio::test]
     async fn unlink_revokes_existing_links_and_reports_others() {
         let of_17 = |file: &AttachmentId| *file == AttachmentId(Uuid::from_u128(17));
-        let mut links = MockFileLinks::new();
-        links.expect_revoke_links().withf(of_17).times(1).returning(|_| Ok(()));
-        let unlink = async |given: &str, links: &MockFileLinks| {
+        let revocation = LinkRevocation { count: 1, at: Timestamp(0) };
+        let mut ledger = ledger_with_17();
+        ledger.storage.expect_revoke_links().withf(of_17).times(1).returning(move |_| Ok(Some(revocation)));
+        let ledger = Ledger::from(ledger);
+        let unlink = async |given: &str, ledger: &Ledger| {
             let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
             let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
             let asked = CommandContext {
@@ -286,15 +296,15 @@ mod tests {
                 access: &access,
                 now: Timestamp(0),
             };
-            revoke_file_links(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
+            revoke_file_links(ledger, &asked, &given, true).await.unwrap().text.unwrap()
         };
-        let told = unlink("#17 17 99", &links).await;
+        let told = unlink("#17 17 99", &ledger).await;
         assert!(told.starts_with("All links to #17 `a.jpg` are revoked.\n\nThere is no file `99` here."), "{told}");
-        assert!(unlink("", &links).await.starts_with("Which file? `/unlink 17`"));
-        assert!(unlink(&"17 ".repeat(21), &links).await.contains("at most 20 numbers"));
-        let mut failing = MockFileLinks::new();
-        failing.expect_revoke_links().returning(|_| Err(LinkError("the disk is full".into())));
-        let told = unlink("17", &failing).await;
+        assert!(unlink("", &ledger).await.starts_with("Which file? `/unlink 17`"));
+        assert!(unlink(&"17 ".repeat(21), &ledger).await.contains("at most 20 numbers"));
+        let mut failing = ledger_with_17();
+        failing.storage.expect_revoke_links().returning(|_| Err(LedgerError::Full));
+        let told = unlink("17", &failing.into()).await;
         assert!(told.starts_with("I couldn't revoke the links to #17 `a.jpg`"), "{told}");
     }
 
@@ -310,7 +320,7 @@ mod tests {
             access: &access,
             now: Timestamp(0),
         };
-        let answer = revoke_file_links(&MockArchive::new(), &asked, &numbers("17"), None).await.unwrap();
+        let answer = revoke_file_links(&MockLedger::default().into(), &asked, &numbers("17"), false).await.unwrap();
         assert!(answer.text.unwrap().starts_with("File links are off here"));
     }
 }

@@ -156,6 +156,7 @@ mod tests {
             description: String::new(),
             created_at: Timestamp(0),
             visibility,
+            link_revocation: None,
         }
     }
 

@@ -149,6 +149,7 @@ fn delivered_notification_has_its_files_and_leaves_a_note() {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Internal,
+        link_revocation: None,
     };
     let text = "see https://a.example/links/x";
     let message = stored_message(&notification(Some("k"), text));

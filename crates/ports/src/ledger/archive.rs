@@ -169,9 +169,9 @@ pub struct AttachmentQuery {
     pub since: Option<Timestamp>,
     /// Only those stored before.
     pub until: Option<Timestamp>,
-    /// The first so many of the order are passed over.
+    /// How many to skip.
     pub offset: u64,
-    /// At most this many of those that follow.
+    /// How many to return at most.
     pub limit: Option<u32>,
     /// The order.
     pub order: AttachmentOrder,

@@ -3,7 +3,9 @@
 use std::{fmt, str::FromStr};
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, ChannelName, ConversationId, Sender, Sha256, Timestamp, size};
+use satchel_domain::{
+    Attachment, AttachmentId, ChannelName, ConversationId, LinkRevocation, Sender, Sha256, Timestamp, size,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::LedgerError;
@@ -21,6 +23,8 @@ use crate::audit::{AuditQuery, AuditRecord};
 ///   person who writes there.
 /// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
 ///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
+/// - Every record of a file that is read after `revoke_links` has returned, by any process, has its revocation; the count
+///   only grows, also of a forgotten file, whose number is never another's.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Storage: Send + Sync {
@@ -32,6 +36,10 @@ pub trait Storage: Send + Sync {
 
     /// Records the bytes of a workspace, with those reserved for running writes.
     async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError>;
+
+    /// Revokes all links to a file that were made until now, by counting one more revocation in its record. Returns it;
+    /// `None` if there is no such file.
+    async fn revoke_links(&self, attachment: AttachmentId) -> Result<Option<LinkRevocation>, LedgerError>;
 
     /// Forgets a file. Its bytes become unreferenced, unless another file has the same.
     async fn forget_file(&self, forget: &ForgetRequest) -> Result<ForgetOutcome, LedgerError>;

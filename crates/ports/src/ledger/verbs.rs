@@ -1,13 +1,13 @@
-//! All verbs of the ledger in one table, from which what treats them alike is made.
+//! The table of all ledger verbs, from which the implementations of the ports and the interceptor are generated.
 
 /// The types that the table names, to be imported where it is used.
 pub mod types {
     pub use std::time::Duration;
 
     pub use satchel_domain::{
-        Attachment, CallId, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef,
-        NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, ReminderId, Sha256, Timestamp, ToolOutcome, TurnId,
-        UndecodableUpdate,
+        Attachment, AttachmentId, CallId, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId,
+        LinkRevocation, MessageRef, NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, ReminderId, Sha256,
+        Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
     };
     pub use serde_json::Value;
 
@@ -180,6 +180,8 @@ macro_rules! ledger_verbs {
                     fn reserve_workspace(conversation: &ConversationId, bytes: u64) -> ();
                 write "recording a workspace's size"
                     fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
+                write "revoking the links to a file"
+                    fn revoke_links(attachment: AttachmentId) -> Option<LinkRevocation>;
                 write "forgetting a file"
                     fn forget_file(forget: &ForgetRequest) -> ForgetOutcome;
                 read "reading the audit log"

@@ -1,7 +1,9 @@
 //! One part on its way: performs what its delivery asks for until it is settled or stands open.
 
+use std::{collections::HashMap, slice};
+
 use satchel_domain::{
-    ChannelCapabilities, MessageRef, Part, PartContent, PartState,
+    Attachment, AttachmentId, ChannelCapabilities, MessageRef, Part, PartContent, PartState,
     delivery::{
         Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, ReplanOutcome, SearchResult, SendError,
     },
@@ -233,17 +235,20 @@ async fn closing_notice_after(
     let reply = turn.iter().flat_map(|turn| &turn.parts).filter(|part| part.question.is_none());
     let creation_times = reply.map(|part| part.created_at);
     let planned_at = creation_times.fold(part.created_at, Ord::min);
-    let make_link: MakeLink<'_> = &|file| context.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
-    let Some(turn) = turn else {
+    let stored_files = turn.iter().flat_map(|turn| &turn.parts).filter_map(Part::content).flat_map(PartContent::files);
+    // Links may have been revoked since the part was read, which can be hours ago.
+    let records: HashMap<AttachmentId, &Attachment> =
+        stored_files.map(|item| (item.attachment.id, &item.attachment)).collect();
+    let make_link: MakeLink<'_> = &|file| {
+        let record = records.get(&file.id).copied().unwrap_or(file);
+        context.links.as_ref()?.create_link(record, planned_at)
+    };
+    let Some(turn) = &turn else {
         return Ok(closing_notice(replacements, make_link));
     };
     let mut parts = Vec::new();
-    for stored in turn.parts {
-        if stored.id == part.id {
-            parts.extend_from_slice(replacements);
-        } else {
-            parts.push(stored);
-        }
+    for stored in &turn.parts {
+        parts.extend_from_slice(if stored.id == part.id { replacements } else { slice::from_ref(stored) });
     }
     Ok(closing_notice(&parts, make_link))
 }

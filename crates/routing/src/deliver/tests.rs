@@ -19,8 +19,8 @@ use std::{
 
 use rstest::rstest;
 use satchel_domain::{
-    AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, MessageRef, NewAttachment, Part, PartContent,
-    PartId, PartState, Sha256, Timestamp, TurnId,
+    Attachment, AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, MessageRef, NewAttachment, Part,
+    PartContent, PartId, PartState, Sha256, Timestamp, TurnId,
     capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
     part::{FailureReason, FileForm, FileItem, Markup, Operation, PreparedVoice},
@@ -293,10 +293,8 @@ async fn what_is_too_old_is_given_up_unsent() {
 #[tokio::test(start_paused = true)]
 async fn oversized_file_notice_creates_one_link() {
     let mut links = MockFileLinks::new();
-    let named = |conversation: &ConversationId, file: &AttachmentId, _: &Timestamp| {
-        conversation.to_string() == "console:main" && *file == AttachmentId(Uuid::from_u128(1))
-    };
-    links.expect_create_link().withf(named).times(1).returning(|_, _, _| Some("https://a.example/links/x".into()));
+    let named = |file: &Attachment, _: &Timestamp| file.id == AttachmentId(Uuid::from_u128(1));
+    links.expect_create_link().withf(named).times(1).returning(|_, _| Some("https://a.example/links/x".into()));
     let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
     let answers = vec![refused(Refusal::TooLarge { limit: Some(5) })];
     let stage = DeliveryHarness { links: Some(links), ..DeliveryHarness::new(vec![part(1, document)], answers) };
@@ -311,15 +309,19 @@ async fn oversized_file_notice_creates_one_link() {
 async fn late_failure_creates_no_link_after_revocation() {
     for (reply, part_of_it, ended) in [(0, 0, true), (0, 60_000, true), (60_000, 60_000, false)] {
         let mut links = MockFileLinks::new();
-        let ended_at = Timestamp(30_000);
-        links
-            .expect_create_link()
-            .returning(move |_, _, planned| (planned > ended_at).then(|| "https://a.example/links/x".into()));
+        links.expect_create_link().returning(|file, planned| {
+            let revoked_at = file.link_revocation.expect("the record was read before the revocation").at;
+            (planned > revoked_at).then(|| "https://a.example/links/x".into())
+        });
         let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
         let first = Part { created_at: Timestamp(reply), state: PartState::Replaced { by: Vec::new() }, ..text(2) };
         let late = Part { created_at: Timestamp(part_of_it), ..part(1, document) };
         let answers = vec![not_sent(120_000), refused(Refusal::TooLarge { limit: Some(5) })];
-        let known = vec![first, late.clone()];
+        // The links are revoked while the part waits.
+        let mut revoked = late.clone();
+        let Operation::Post { content: PartContent::File(item) } = &mut revoked.operation else { panic!("a file") };
+        item.attachment.link_revocation = Some(LinkRevocation { count: 1, at: Timestamp(30_000) });
+        let known = vec![first, revoked];
         let stage = DeliveryHarness { links: Some(links), known, ..DeliveryHarness::new(vec![late], answers) };
         let told = Arc::clone(&stage.told);
         stage.log().await;

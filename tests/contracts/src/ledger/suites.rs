@@ -268,6 +268,7 @@ macro_rules! storage_contract {
             usage::forgotten_file_leaves_every_row
             usage::needed_file_is_not_forgotten
             usage::only_its_person_forgets_a_file
+            usage::revoked_links_stay_revoked_in_every_process
             turns::conversations_with_recent_turns_are_active
         }
     };

@@ -1,14 +1,20 @@
-//! Promises about what files take up, about quotas, and about files that are forgotten.
+//! Promises about what files take up, about quotas, about files that are forgotten and links that are revoked.
+
+use std::time::Duration;
 
 use satchel_domain::{
-    Attachment, HistoryMessage, InboundMessage, NewAttachment, OutgoingResponse, Sender, SystemTask, Timestamp,
-    ToolOutcome, TurnId,
+    Attachment, AttachmentId, HistoryMessage, InboundMessage, LinkRevocation, NewAttachment, OutgoingResponse, Sender,
+    SystemTask, Timestamp, ToolOutcome, TurnId,
 };
-use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange,
-    InboundFileState, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, Transcription, Usage,
-    UsageQuery, UsageScope, WorkFilter,
+use satchel_ports::{
+    Clock,
+    ledger::{
+        AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange,
+        InboundFileState, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, Transcription, Usage,
+        UsageQuery, UsageScope, WorkFilter,
+    },
 };
+use uuid::Uuid;
 
 use super::{
     LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
@@ -261,6 +267,38 @@ pub async fn only_its_person_forgets_a_file(fixture: &impl LedgerFixture) {
     assert!(matches!(ledger.storage.forget_file(&asked_by("telegram:7")).await.unwrap(), ForgetOutcome::Forgotten(_)));
     let late = ledger.storage.forget_file(&asked_by("telegram:8")).await.unwrap();
     assert_eq!(late, ForgetOutcome::NotPermitted, "nobody else learns that it was theirs to forget");
+}
+
+/// Catches: a link that one process has revoked and another opens, and a count that a restart or `/forget` sets back, or that
+/// covers more than one file.
+pub async fn revoked_links_stay_revoked_in_every_process(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (lease, turn) = receive(&one, &message("1", "hello")).await;
+    let [file, other] = &one.turns.register_files(turn, &["a", "b"].map(new_file)).await.unwrap()[..] else {
+        panic!("two files")
+    };
+    assert_eq!((file.link_revocation, other.link_revocation), (None, None));
+    let read = async |ledger: &Ledger, file: &Attachment| {
+        let key = AttachmentKey::Number(file.number.get());
+        ledger.archive.attachment(&lease.conversation, key).await.unwrap().unwrap().link_revocation
+    };
+    for (ledger, count) in [(&one, 1), (&two, 2), (&one, 3)] {
+        let revoked = ledger.storage.revoke_links(file.id).await.unwrap();
+        assert_eq!(revoked, Some(LinkRevocation { count, at: fixture.clock().now() }));
+        assert_eq!([read(&one, file).await, read(&two, file).await], [revoked; 2]);
+        fixture.clock().advance(Duration::from_millis(1));
+    }
+    let listed = two.archive.attachments(&AttachmentQuery::default()).await.unwrap();
+    assert_eq!(listed.iter().map(|file| file.link_revocation).collect::<Vec<_>>(), [None, read(&one, file).await]);
+    assert_eq!(one.storage.revoke_links(AttachmentId(Uuid::nil())).await.unwrap(), None, "there is no such file");
+
+    one.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let forgotten = one.storage.forget_file(&forget_request(file)).await.unwrap();
+    assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
+    drop((one, two));
+    let later = fixture.open().await;
+    assert_eq!(read(&later, file).await.map(|revoked| revoked.count), Some(3));
+    assert_eq!(later.storage.revoke_links(file.id).await.unwrap().map(|revoked| revoked.count), Some(4));
 }
 
 /// Catches: a conversation that is empty under its new name, whatever it holds.

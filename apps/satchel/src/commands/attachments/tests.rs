@@ -24,6 +24,7 @@ fn file(id: u128, number: u64, conversation: &str) -> Attachment {
         description: "a scan\u{1b}[31m".to_owned(),
         created_at: Timestamp(1_700_000_000_000),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn item(number: u64) -> FileItem {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }

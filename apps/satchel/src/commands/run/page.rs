@@ -32,7 +32,7 @@ pub(super) struct Page {
 
 impl Page {
     /// Opens the page; `None` where the configuration has none.
-    pub(super) fn open(
+    pub(super) async fn open(
         config: &Config,
         services: &Services<'_>,
         model: &Arc<dyn LanguageModel>,
@@ -56,7 +56,8 @@ impl Page {
             images: Some(Arc::clone(images)),
             metrics: Some(render_metrics(metrics, stores)),
         };
-        let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?);
+        let channel = WebChannel::open(&settings, Arc::clone(&stores.blobs), &*stores.ledger.storage).await;
+        let channel = Arc::new(channel.map_err(into_cli_error)?);
         let links = WebLinks::new(&settings, &channel, Arc::clone(&stores.clock)).map_err(into_cli_error)?;
         Ok(Some(Self { settings, channel, links: links.map(|links| Arc::new(links) as _) }))
     }
@@ -115,7 +116,7 @@ fn render_metrics(metrics: &Arc<Metrics>, stores: &Stores) -> Arc<dyn Fn() -> St
     Arc::new(move || block_in_place(|| Handle::current().block_on(metrics.render(&ledger, clock.now()))))
 }
 
-/// The path of the page's key; the files of its links are beside it.
+/// The path of the page's key; its login links are beside it.
 pub(crate) fn key_file(config: &Config) -> PathBuf {
     config.storage.data_dir().join("web-key")
 }

@@ -79,7 +79,7 @@ impl Services<'_> {
         let role = self.role.lane_role().unwrap_or_default();
         let options = SatchelOptions { reminders: true, role, ..SatchelOptions::from_config(config) };
         let models = self.open_models(&options.agents, &workers)?;
-        let page = Page::open(config, self, &models.usual, &workers.decoders.images)?;
+        let page = Page::open(config, self, &models.usual, &workers.decoders.images).await?;
         let links = page.as_ref().and_then(Page::links);
         let features = self.features(&options.agents, &models, links.is_some());
         let page = page.map(|page| {

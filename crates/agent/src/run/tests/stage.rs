@@ -113,6 +113,7 @@ pub(super) fn file(id: u128, name: &str) -> Attachment {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }
 

@@ -32,6 +32,7 @@ fn file(number: u64) -> Attachment {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }
 

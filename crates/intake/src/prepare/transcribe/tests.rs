@@ -38,6 +38,7 @@ fn recording(id: u128, bytes: u64) -> Attachment {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }
 

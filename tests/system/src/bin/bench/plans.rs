@@ -82,5 +82,6 @@ fn attachment(number: u64) -> Attachment {
         description: "What it shows, in a few words.".to_owned(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     }
 }

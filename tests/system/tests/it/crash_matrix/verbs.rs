@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 45] = [
+const EXEMPT_VERBS: [(&str, &str); 46] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -71,7 +71,7 @@ const EXEMPT_VERBS: [(&str, &str); 45] = [
     ("ledger.record_workspace_removed", "only maintenance and the page's deletion do it"),
     ("ledger.retry_turn", "only the page does it"),
     ("ledger.search_conversations", "only the page asks"),
-    ("ledger.count_attachments", "only the model's list of files asks"),
+    ("ledger.count_attachments", "only the tool `attachment.list` calls it, which no scenario uses; it only reads"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.history", "a turn brings its history; only others ask"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
@@ -90,6 +90,7 @@ const EXEMPT_VERBS: [(&str, &str); 45] = [
     ("ledger.record_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
     ("ledger.reserve_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
+    ("ledger.revoke_links", "only a person's `/unlink` or the page does it, in one write per file"),
     ("ledger.revoke_person", "only owners and operators do it"),
     ("ledger.turns", "only the page asks"),
     ("ledger.count_undecodable", "only operators ask"),

@@ -75,4 +75,15 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
     assert_eq!((open_link(&server, link).await.0, open_link(&server, find_links(&second)[0]).await.0), (410, 200));
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+
+    // And what an earlier version had ended, in a file.
+    let listed = home.run(&["attachments", "list", "--json"]).json();
+    let id = listed[0]["id"].as_str().unwrap_or_else(|| panic!("no id: {listed}")).to_owned();
+    let earlier = home.data_directory().join("web-key.revoked");
+    std::fs::write(&earlier, format!(r#"{{"{id}":{{"times":2,"at":0}}}}"#)).expect("a file can be written");
+    let server = ServerProcess::start(&home, &[]);
+    assert_eq!(open_link(&server, find_links(&second)[0]).await.0, 410);
+    assert!(!earlier.exists(), "it was moved into the ledger");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
 }

@@ -68,6 +68,7 @@ fn file() -> PartContent {
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
+        link_revocation: None,
     };
     PartContent::File(FileItem { attachment, form: FileForm::Document, caption: String::new() })
 }
