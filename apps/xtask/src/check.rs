@@ -43,6 +43,11 @@ struct WorkspacePackage {
 /// Checks format and lints, and runs the tests of what has changed since a commit: all of the changed packages, the unit
 /// tests of those that use them, and the tests of the project's rules.
 pub(crate) fn run(since: &str) -> Result<()> {
+    if !has_subcommand("nextest") {
+        bail!(
+            "cargo-nextest, which selects the tests, is not installed: `cargo install --locked cargo-nextest` adds it"
+        );
+    }
     let files = changed_files(since)?;
     if files.is_empty() {
         println!("nothing has changed since {since}; `--since COMMIT` compares with another commit");
@@ -60,7 +65,7 @@ pub(crate) fn run(since: &str) -> Result<()> {
     println!("\n── times\n{times}");
     println!(
         "Not run: browser, cluster, crash, kill and fault tests, the integration tests of what only depends on the changes, \
-         documentation, the lints of the core that embeds, and licences. `cargo xtask test` runs everything."
+         documentation, the lints of the core that embeds, and licences. `cargo xtask test` runs these, too."
     );
     outcome
 }
@@ -73,11 +78,6 @@ fn run_steps(times: &mut StepTimes, files: &[String], filter: &str) -> Result<()
     let has_script_worker_changed = files.iter().any(is_of_script_worker);
     if has_script_worker_changed {
         times.measure("lints of the script worker", check_script_worker_lints)?;
-    }
-    if !has_subcommand("nextest") {
-        bail!(
-            "no test was run: cargo-nextest selects them and is not installed; `cargo install --locked cargo-nextest` adds it"
-        );
     }
     // The examples of the guide run on it, whatever it was built from last.
     times.measure("build of the script worker", worker::build_script_worker)?;

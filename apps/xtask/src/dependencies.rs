@@ -7,7 +7,9 @@ use crate::{has_subcommand, run_cargo, worker};
 /// Checks the dependencies. Returns what could not be checked, and why.
 pub(crate) fn check() -> Result<Vec<&'static str>> {
     if !has_subcommand("deny") {
-        return Ok(vec!["licences, sources and advisories (`cargo install cargo-deny` adds what checks them)"]);
+        return Ok(vec![
+            "licences, sources and advisories (`cargo install --locked cargo-deny` adds what checks them)",
+        ]);
     }
     let manifest = worker::manifest(&worker::root()?).display().to_string();
     let worker_arguments = ["deny", "--manifest-path", manifest.as_str()];

@@ -44,11 +44,11 @@ fn run_steps(times: &mut StepTimes, unchecked_parts: &mut Vec<&'static str>, tar
     times.measure("lints", check_lints)?;
     times.measure("lints of the core that embeds, and of the script worker", check_separate_lints)?;
     times.measure("documentation", check_documentation)?;
-    *unchecked_parts = times.measure("licences, sources and advisories", dependencies::check)?;
     times.measure("what some tests need", || {
         tools::install_missing();
         fetch_dependencies()
     })?;
+    *unchecked_parts = times.measure("licences, sources and advisories", dependencies::check)?;
     times.measure("build of the script worker and its tests", build_script_worker)?;
     times.measure("build of all tests, and whether every file with tests brings some", build_tests)?;
     run_tests(times, target, seed)

@@ -43,15 +43,15 @@ enum XtaskCommand {
     },
     /// Writes the tables of settings and of delivery into the documents, as the code has them
     Docs,
-    /// Checks what has changed, between two commits: format, lints, and the tests next to the changes
+    /// Checks what has changed, between two commits: format, lints, and the tests next to the changes; needs cargo-nextest
     Check {
         /// The commit to compare with
         #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
         since: String,
     },
-    /// Runs every check and every test
+    /// Runs what every commit must pass: all checks, and all tests with a share of the largest matrices
     Test,
-    /// Runs what takes hours: every point of the matrices, the whole cluster, and properties with many cases
+    /// Runs what takes hours: every point of the matrices, the whole cluster, and properties with many cases; needs cargo-nextest
     Nightly {
         /// Runs the K-th of N shares
         #[arg(long, value_name = "K/N", default_value = "1/1")]
