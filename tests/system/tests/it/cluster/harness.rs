@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_discord::{DiscordRules, FakeDiscord};
+use satchel_fake_discord::{DiscordRules, DiscordTranscript, FakeDiscord};
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
@@ -234,7 +234,7 @@ impl Cluster {
     /// What the bot has written to a person.
     pub(super) fn texts(&self, person: i64) -> Vec<String> {
         match self.channels.get(&person) {
-            Some(channel) => to_owned(self.discord.transcript().texts(*channel)),
+            Some(channel) => discord_texts(&self.discord.transcript(), *channel),
             None => to_owned(self.telegram.transcript().texts(person)),
         }
     }
@@ -258,7 +258,7 @@ impl Cluster {
                     let files = discord.visible(*channel).flat_map(|message| {
                         message.files.iter().map(|file| ReceivedFile::new(&file.filename, &message.content))
                     });
-                    Received { texts: to_owned(discord.texts(*channel)), files: files.collect() }
+                    Received { texts: discord_texts(&discord, *channel), files: files.collect() }
                 }
                 None => {
                     let files = telegram
@@ -361,6 +361,12 @@ impl Drop for Cluster {
             pid.into_iter().for_each(clock::remove);
         }
     }
+}
+
+/// The messages that are text alone, as on Telegram: what stands above a file may be the label of a possible duplicate.
+fn discord_texts(transcript: &DiscordTranscript, channel: u64) -> Vec<String> {
+    let texts = transcript.visible(channel).filter(|message| message.files.is_empty());
+    texts.map(|message| message.content.clone()).filter(|text| !text.is_empty()).collect()
 }
 
 fn to_owned(texts: Vec<&str>) -> Vec<String> {
