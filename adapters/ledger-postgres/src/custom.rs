@@ -110,7 +110,7 @@ pub(crate) async fn search_conversations(
     let count = |db: Arc<Database>| async move { count_unindexed(&*db, channel).await };
     if ledger.read(SEARCH_OPERATION, count).await? > 0 {
         let index = |db: Arc<Database>| async move { search::index_turns(&db, INDEXED_BY_SEARCH, channel).await };
-        // What can't be written, as on a full disk, can be searched all the same.
+        // Turns that can't be indexed, as on a full disk, don't keep others from being found.
         if let Err(error) = ledger.write("indexing turns", index).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a search found less than there is");
         }

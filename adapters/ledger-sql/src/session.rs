@@ -50,7 +50,7 @@ impl Default for VerbSettings {
 /// Statements are written in what all engines understand, with `$1` and so on for what is bound. An engine provides what
 /// isn't common: `rarray($1)` is a bound list as a table with the column `value`, `ledger_now()` the time by which leases and
 /// queues go, and `json_extract`, `json_remove` and `instr` are those of SQLite. A bound limit is written `LIMIT $1 + 0`:
-/// SQLite plans a statement anew whenever a bare one is bound. A bound list is never compared with NULL: SQLite binds it as
+/// SQLite plans a statement again whenever a bare one is bound. A bound list is never compared with NULL: SQLite binds it as
 /// a pointer, which is NULL everywhere but in `rarray`.
 pub trait Session {
     /// Why a verb failed.

@@ -139,7 +139,7 @@ pub(crate) async fn search_conversations(
     };
     if unindexed > 0 {
         let index = async move |db: &_| search::index_turns(db, INDEXED_BY_SEARCH, of_channel.as_ref()).await;
-        // What can't be written, as on a full disk, can be searched all the same.
+        // Turns that can't be indexed, as on a full disk, don't keep others from being found.
         if let Err(error) = ledger.write("indexing turns", index).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a search found less than there is");
         }

@@ -13,7 +13,7 @@ pub const LINK_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// - A link opens its one file for [`LINK_TTL`] from when it was made, and nothing else; anyone with the link can open
 ///   it without a login, until the links to the file are [revoked](crate::ledger::Storage::revoke_links).
 /// - A response that was planned before a file's last revocation, or in its millisecond, gets no link to it that opens; a
-///   later one gets one that does. Both are told by the record, so it should be read just before.
+///   later one gets one that does. The record decides both, so read it just before.
 /// - A text returned by `redact_links` contains no link that `create_link` made.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait FileLinks: Send + Sync {

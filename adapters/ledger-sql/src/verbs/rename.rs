@@ -17,7 +17,7 @@ pub async fn rename_conversation<S: Session>(
     from: &ConversationId,
     to: &ConversationId,
 ) -> VerbResult<RenameOutcome, S> {
-    // Whoever decides about a code answers in its conversation.
+    // A decision about a pairing code is answered in the conversation of the code.
     db.lock(people::CODES).await?;
     let Some(lane) = find_used(db, from).await? else { return Ok(RenameOutcome::NotFound) };
     if from == to || find_used(db, to).await?.is_some() {

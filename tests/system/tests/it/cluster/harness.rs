@@ -363,9 +363,9 @@ impl Drop for Cluster {
     }
 }
 
-/// The messages that are text alone, as on Telegram: what stands above a file may be the label of a possible duplicate.
+/// The texts without the label of a possible duplicate above a file, which is a caption on Telegram.
 fn discord_texts(transcript: &DiscordTranscript, channel: u64) -> Vec<String> {
-    let texts = transcript.visible(channel).filter(|message| message.files.is_empty());
+    let texts = transcript.visible(channel).filter(|message| message.files.is_empty() || message.content != LABEL);
     texts.map(|message| message.content.clone()).filter(|text| !text.is_empty()).collect()
 }
 
