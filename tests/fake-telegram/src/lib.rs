@@ -35,7 +35,7 @@ use satchel_fake_kit::{
 };
 use serde_json::{Map, Value};
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::{Notify, oneshot, watch},
     time::error::Elapsed,
 };
 use tokio_util::sync::CancellationToken;
@@ -87,6 +87,8 @@ pub(crate) struct Shared {
     /// Told when the bot has done something.
     pub(crate) changed: Notify,
     pub(crate) late: LateRequests,
+    /// Whether downloads wait.
+    pub(crate) downloads_held: watch::Sender<bool>,
     state: Mutex<State>,
 }
 
@@ -126,6 +128,7 @@ impl FakeTelegram {
             arrived: Notify::new(),
             changed: Notify::new(),
             late: LateRequests::new(clock),
+            downloads_held: watch::Sender::new(false),
             state: Mutex::new(state),
         });
         // Both end with the token, which is cancelled when the server is dropped.
@@ -183,6 +186,16 @@ impl FakeTelegram {
     /// which they came.
     pub fn release_requests(&self) {
         self.shared.late.release();
+    }
+
+    /// Lets downloads wait, which count as arrived only when they go on.
+    pub fn hold_downloads(&self) {
+        self.shared.downloads_held.send_replace(true);
+    }
+
+    /// Lets downloads go on.
+    pub fn resume_downloads(&self) {
+        self.shared.downloads_held.send_replace(false);
     }
 
     /// How many requests of a method have arrived; refused connections are none.

@@ -147,6 +147,11 @@ async fn poll(shared: &Shared, call: &ReceivedCall, arrived_at: Instant) -> Resu
 }
 
 async fn download(shared: &Shared, cutter: &ConnectionCutter, token: &str, path: &str) -> Response {
+    let mut downloads_held = shared.downloads_held.subscribe();
+    tokio::select! {
+        _ = downloads_held.wait_for(|is_held| !is_held) => {}
+        () = shared.stopped.cancelled() => {}
+    }
     let arrival = shared.on_request(DOWNLOAD);
     let content = {
         let state = shared.state();

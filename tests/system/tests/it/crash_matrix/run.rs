@@ -13,7 +13,10 @@ use std::{
 
 use futures::FutureExt;
 use satchel_fake_kit::{RequestPhase, Transcript};
-use satchel_system::crash::{CrashOptions, CrashReport, points::CrashPoint};
+use satchel_system::crash::{
+    CrashOptions, CrashReport,
+    points::{CrashPoint, Side},
+};
 use tokio::{io::AsyncReadExt, process::Command};
 
 use super::{
@@ -65,6 +68,22 @@ pub(crate) struct SignalFiles {
     pub(crate) reached: PathBuf,
     /// What it waits for.
     pub(crate) released: PathBuf,
+    /// The points that the first process passed, and those of the second one, which is started when the first is dead.
+    pub(crate) points: [PathBuf; 2],
+}
+
+impl SignalFiles {
+    /// Whether the first process has made a call, or is dead.
+    pub(crate) fn has_called_or_died(&self, call: &str) -> bool {
+        let [first, second] = &self.points;
+        let is_made = |point: &CrashPoint| point.call == call && point.side == Side::After;
+        second.exists() || read_points(first).iter().any(is_made)
+    }
+}
+
+/// The name of the list of points that the `nth` process passed, from 0.
+fn points_filename(nth: usize) -> String {
+    format!("points-{nth}")
 }
 
 /// Where a process is killed.
@@ -187,7 +206,12 @@ pub(crate) async fn run(scenario: &impl Scenario, kill_point: KillPoint) -> RunO
     let (platform, storage) = (scenario.open().await, scenario.storage().open().await);
     let directory = temp_directory();
     let path = |name: &str| directory.path().join(name);
-    let files = SignalFiles { tally: path("tally"), reached: path("reached"), released: path("done") };
+    let files = SignalFiles {
+        tally: path("tally"),
+        reached: path("reached"),
+        released: path("done"),
+        points: [0, 1].map(|nth| path(&points_filename(nth))),
+    };
     let options = CrashOptions {
         data: path("data"),
         storage: storage.options(),
@@ -249,7 +273,7 @@ async fn run_processes(
     };
     let mut kill_points = kill_point.single_kill_points().into_iter().chain([KillPoint::Never]);
     while let Some(current) = kill_points.next() {
-        let list = directory.join(format!("points-{}", runs.points.len()));
+        let list = directory.join(points_filename(runs.points.len()));
         options.points = Some(list.clone());
         options.crash_at = current.point();
         let ProcessRun { report, signal } = run_process(&options, platform, is_input_done, &current).await;

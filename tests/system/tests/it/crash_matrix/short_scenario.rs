@@ -397,7 +397,12 @@ async fn migrate_group(telegram: &FakeTelegram, files: &SignalFiles) {
     // Before the reply: what is in doubt is looked for from the newest message that was known before it was sent.
     telegram.person_sends(supergroup, PERSON, document("second.txt", &mention("second")));
     wait_until("the message is taken", || telegram.unconfirmed_updates() == 0).await;
+    // The next turn fetches its file while the reply is sent. A death during the fetch would find the reply in any state,
+    // and no other run would find it in the same.
+    telegram.hold_downloads();
     release_waiting_tool(&files.released);
+    wait_until("the reply is settled", || files.has_called_or_died("ledger.settle_part")).await;
+    telegram.resume_downloads();
 }
 
 async fn confirm_calls(telegram: &FakeTelegram, files: &SignalFiles) {
