@@ -4,6 +4,7 @@
 mod links;
 mod math;
 mod mathml;
+mod tex;
 mod writer;
 
 use pulldown_cmark::{Options, Parser, TextMergeStream};

@@ -11,7 +11,7 @@ const FIRST_PLACEHOLDER: char = '\u{F0000}';
 /// The maximum number of delimiters that are tried as the beginning of a formula, and of bytes in which its end is looked
 /// for. Together they bound the time that a text of nothing but delimiters takes.
 const MAX_OPENINGS: usize = 2_000;
-const MAX_FORMULA_BYTES: usize = 4_000;
+pub(super) const MAX_FORMULA_BYTES: usize = 4_000;
 
 /// A formula of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,18 +8,10 @@ use pulldown_latex::{
     mathml::push_mathml,
 };
 
-use super::math::Formula;
+use super::{math::Formula, tex::BoundedTex};
 
 /// The maximum ratio of the MathML's size to that of the formula.
 const MAX_GROWTH_FACTOR: usize = 32;
-
-/// The maximum nesting of groups: the library's functions call themselves for each.
-const MAX_DEPTH: usize = 24;
-
-/// Commands that define others, and could so grow a short formula without limit; and `char`, whose number the library reads
-/// without a check.
-const REFUSED_COMMANDS: [&str; 10] =
-    ["def", "gdef", "edef", "xdef", "let", "futurelet", "newcommand", "renewcommand", "providecommand", "char"];
 
 const ELEMENTS: [&str; 27] = [
     "math",
@@ -79,54 +71,23 @@ const ATTRIBUTES: [&str; 25] = [
     "class",
 ];
 
-/// Renders a formula; `None` for one that isn't understood or would grow too long.
+/// Renders a formula; `None` for one that isn't understood, is nested too deeply or would grow too long.
 pub(super) fn to_mathml(formula: Formula<'_>) -> Option<String> {
-    if has_refused_commands(formula.tex) || depth(formula.tex) > MAX_DEPTH {
-        return None;
-    }
-    // A formula that makes the library panic costs its form, never the reply.
+    // A formula that makes the library panic costs its form, never the reply. An overflow of the stack would end the
+    // process: that's why only bounded ones are rendered.
     panic::catch_unwind(AssertUnwindSafe(|| render(formula))).unwrap_or_default()
 }
 
 fn render(formula: Formula<'_>) -> Option<String> {
-    // Behind a wider space than this the library would cut in the midst of a character.
-    let tex = formula.tex.replace(|c: char| c.is_whitespace() && !c.is_ascii(), " ");
+    let tex = BoundedTex::parse(formula.tex)?;
     let storage = Storage::new();
-    let events: Vec<_> = Parser::new(&tex, &storage).collect::<Result<_, _>>().ok()?;
+    let events: Vec<_> = Parser::new(tex.as_str(), &storage).collect::<Result<_, _>>().ok()?;
     let display_mode = if formula.is_display { DisplayMode::Block } else { DisplayMode::Inline };
     let mut mathml = String::new();
     let events = events.into_iter().map(Ok::<_, std::convert::Infallible>);
     push_mathml(&mut mathml, events, RenderConfig { display_mode, ..RenderConfig::default() }).ok()?;
     let is_short = mathml.len() <= formula.source.len().saturating_mul(MAX_GROWTH_FACTOR) + 256;
     if is_short { allowed_elements(&mathml) } else { None }
-}
-
-fn has_refused_commands(tex: &str) -> bool {
-    tex.split('\\').skip(1).any(|command| {
-        let end = command.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(command.len());
-        REFUSED_COMMANDS.contains(&&command[..end])
-    })
-}
-
-/// An upper bound of how deeply groups and arguments are nested: without braces, commands take what follows as theirs.
-fn depth(tex: &str) -> usize {
-    let (mut depth, mut deepest, mut chain) = (0_usize, 0, 0_usize);
-    let mut is_command = false;
-    for c in tex.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            '\\' => chain += 1,
-            _ => {}
-        }
-        // A chain of commands ends with anything that isn't part of a command's name.
-        is_command = c == '\\' || (is_command && c.is_ascii_alphabetic());
-        if !is_command && !c.is_whitespace() && c != '{' {
-            chain = 0;
-        }
-        deepest = deepest.max(depth + chain);
-    }
-    deepest
 }
 
 /// Copies MathML, with nothing but the allowed elements and attributes; `None` if there are others.

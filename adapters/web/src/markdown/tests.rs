@@ -1,5 +1,7 @@
 //! What Markdown becomes: what people mean, where links lead, and that nothing in a text is ever more than text.
 
+mod nesting;
+
 use super::*;
 
 fn check(cases: &[(&str, &str)]) {

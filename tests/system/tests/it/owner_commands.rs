@@ -4,6 +4,7 @@ mod audit;
 mod deletion;
 mod doctor;
 mod file_modes;
+mod formulas;
 mod garbage_collection;
 mod init;
 mod links;
