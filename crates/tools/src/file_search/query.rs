@@ -2,6 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
 use satchel_domain::size::format_bytes;
 use satchel_ports::ToolError;
 
@@ -13,6 +14,10 @@ const MAX_PATTERN_BYTES: usize = 1_000;
 
 /// The largest compiled regular expression, in bytes. A line is searched in time proportional to its length times this.
 const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// The deepest nesting of a regular expression, counting groups, alternatives, sequences and repetitions. The library
+/// calls itself for each level, in a debug build with 12 KB of stack, and an overflow would end the process.
+const MAX_REGEX_DEPTH: u32 = 32;
 
 pub(super) struct SearchQuery {
     /// What lines are searched for; `None` to find files by name.
@@ -48,8 +53,9 @@ fn parse_pattern(query: &str, is_regex: bool, ignore_case: bool) -> Result<Regex
     }
     let syntax = if is_regex { query.to_owned() } else { regex::escape(query) };
     check_syntax(&syntax)?;
-    let pattern = RegexBuilder::new(&syntax).case_insensitive(ignore_case).size_limit(MAX_REGEX_BYTES).build();
-    pattern.map_err(|error| match error {
+    let mut builder = RegexBuilder::new(&syntax);
+    builder.case_insensitive(ignore_case).size_limit(MAX_REGEX_BYTES).nest_limit(MAX_REGEX_DEPTH);
+    builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => error::tool_error(format!(
             "argument `query`: the regular expression needs more than {} of memory, the maximum: use smaller \
              repetitions, such as x{{1,10}} for x{{1,1000}}, or [a-z] for \\w",
@@ -61,7 +67,7 @@ fn parse_pattern(query: &str, is_regex: bool, ignore_case: bool) -> Result<Regex
 
 /// Says where a regular expression is wrong; `regex` itself only draws it, in several lines.
 fn check_syntax(syntax: &str) -> Result<(), ToolError> {
-    let (reason, at) = match regex_syntax::parse(syntax) {
+    let (reason, at) = match ParserBuilder::new().nest_limit(MAX_REGEX_DEPTH).build().parse(syntax) {
         Ok(_) => return Ok(()),
         Err(regex_syntax::Error::Parse(error)) => (error.kind().to_string(), error.span().start.offset),
         Err(regex_syntax::Error::Translate(error)) => (error.kind().to_string(), error.span().start.offset),
@@ -184,6 +190,26 @@ mod tests {
             let error = parse(arguments.clone()).err().unwrap().0;
             assert!(error.contains(says), "{arguments:.80}: `{says}` is not in `{error}`");
         }
+    }
+
+    #[test]
+    fn nested_patterns_fit_a_small_stack() {
+        let compile_all = || {
+            for levels in [1, 15, 31, 32, 33, 100, 249, 250, 499, 999] {
+                let around = |open: &str, close: &str| format!("{}a{}", open.repeat(levels), close.repeat(levels));
+                for query in
+                    [around("", "*"), around("", "+"), around("(", ")*"), around("(b|c", ")+"), around("(", ")")]
+                {
+                    let parsed = parse(json!({"query": query, "regex": true}));
+                    assert!(levels > 15 || query.starts_with("(b|c") || parsed.is_ok(), "{levels}: {query:.40}");
+                    let reason = parsed.err().map(|error| error.0).unwrap_or_default();
+                    assert!(levels < 33 || query.len() > 1_000 || reason.contains("nested"), "{levels}: {reason}");
+                }
+            }
+        };
+        // Half of the smallest stack that we use.
+        let compiled = std::thread::Builder::new().stack_size(1 << 20).spawn(compile_all).unwrap().join();
+        assert!(compiled.is_ok());
     }
 
     #[test]
