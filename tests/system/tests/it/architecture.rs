@@ -1,6 +1,7 @@
 //! The project's testable rules: dependencies between packages, and the form of source files.
 
 mod names;
+mod parsers;
 mod test_code;
 mod vendors;
 
