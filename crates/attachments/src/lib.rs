@@ -20,6 +20,7 @@ pub mod parse;
 pub mod playbook;
 pub mod problem;
 pub mod render;
+mod rendered_path;
 pub mod resolve;
 pub mod run;
 pub mod template;

@@ -44,9 +44,10 @@ pub fn output_value(text: &str, files: &[Attachment]) -> Value {
     output
 }
 
-/// The path under which a file of the conversation is read: `/attachments/<id>/<name>`.
+/// The path under which a file of the conversation is read: `/attachments/<id>/<name>`. The id alone finds it, so the name
+/// loses the dots with which it would be a hidden one, which no value of a path may name.
 fn virtual_path(file: &Attachment) -> String {
-    format!("{DIRECTORY}/{}/{}", file.id, file.filename)
+    format!("{DIRECTORY}/{}/{}", file.id, file.filename.as_str().trim_start_matches('.'))
 }
 
 /// The JSON that a model answered, with or without a fence around it.
@@ -173,6 +174,8 @@ mod tests {
         assert_eq!(output["files"][0]["name"], "cat.png");
         assert_eq!(output.get("json"), None);
         assert_eq!(output_value("", &[]).get("path"), None, "a path that is missing is an error, never empty");
+        let hidden = output_value("", &[file(7, ".cat.png")]);
+        assert_eq!((&hidden["path"], &hidden["files"][0]["name"]), (&json!(first), &json!(".cat.png")));
     }
 
     #[test]

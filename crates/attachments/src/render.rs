@@ -7,7 +7,8 @@ use crate::{
     declaration::{Declaration, DeclaredKind, MetaValue, TemplateText},
     kind::{AttachmentKind, SourceField},
     problem::{DeclarationProblem, SourcePosition},
-    template::{RenderedText, TemplateContext},
+    rendered_path::check_values,
+    template::{TemplateContext, TextWithValues},
 };
 
 /// The longest URL that is accepted, in bytes.
@@ -47,7 +48,7 @@ pub fn render(
     let mut sources = Vec::with_capacity(declaration.source.texts.len());
     for (index, text) in declaration.source.texts.iter().enumerate() {
         let name = source_name(field, index);
-        if let Some(rendered) = renderer.text(text, &name)? {
+        if let Some(rendered) = renderer.text_with_values(text, &name)? {
             sources.push(renderer.source(rendered, field, text, &name)?);
         }
     }
@@ -91,14 +92,20 @@ impl Renderer<'_> {
 
     /// The text of a field; `None` when it waits for the output of a task.
     fn text(&mut self, text: &TemplateText, field: &str) -> Result<Option<String>, DeclarationProblem> {
-        match text.template.render(self.context) {
-            Ok(RenderedText::Text(rendered)) => Ok(Some(rendered)),
-            Ok(RenderedText::Deferred) => {
-                self.is_deferred = true;
-                Ok(None)
-            }
-            Err(error) => Err(self.declaration.problem(&text.position, format!("`{field}`: {error}"))),
-        }
+        Ok(self.text_with_values(text, field)?.map(|rendered| rendered.text))
+    }
+
+    /// The same, with the place of each value in it.
+    fn text_with_values(
+        &mut self,
+        text: &TemplateText,
+        field: &str,
+    ) -> Result<Option<TextWithValues>, DeclarationProblem> {
+        let rendered = text.template.render_with_values(self.context);
+        let rendered =
+            rendered.map_err(|error| self.declaration.problem(&text.position, format!("`{field}`: {error}")))?;
+        self.is_deferred |= rendered.is_none();
+        Ok(rendered)
     }
 
     fn optional_text(
@@ -111,21 +118,26 @@ impl Renderer<'_> {
 
     fn source(
         &self,
-        rendered: String,
+        rendered: TextWithValues,
         field: SourceField,
         text: &TemplateText,
         name: &str,
     ) -> Result<RenderedSource, DeclarationProblem> {
         let problem = |message: String| self.declaration.problem(&text.position, message);
-        if rendered.trim().is_empty() {
+        if rendered.text.trim().is_empty() {
             return Err(problem(format!("`{name}` is empty")));
         }
+        let refused = |reason: String| problem(format!("`{name}`: {reason}"));
         match field {
-            SourceField::Url | SourceField::Urls => {
-                check_url(&rendered).map(RenderedSource::Url).map_err(|reason| problem(format!("`{name}`: {reason}")))
+            SourceField::Url | SourceField::Urls => check_url(&rendered.text).map(RenderedSource::Url).map_err(refused),
+            SourceField::Path | SourceField::Paths => {
+                check_values(&rendered, &self.declaration.root).map_err(refused)?;
+                let position = text.position.clone();
+                Ok(match field {
+                    SourceField::Path => RenderedSource::Path(rendered.text, position),
+                    _ => RenderedSource::Pattern(rendered.text, position),
+                })
             }
-            SourceField::Path => Ok(RenderedSource::Path(rendered, text.position.clone())),
-            SourceField::Paths => Ok(RenderedSource::Pattern(rendered, text.position.clone())),
         }
     }
 

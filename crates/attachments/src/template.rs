@@ -12,6 +12,8 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use self::rewrite::TemplateExpression;
 pub(crate) use self::rewrite::{ANY_INPUT, ReferencedInput};
 pub use self::{context::TemplateContext, error::TemplateError};
@@ -38,6 +40,13 @@ pub enum RenderedText {
     Text(String),
     /// It needs the output of a task that hasn't run yet.
     Deferred,
+}
+
+/// A rendered text, and which bytes of it expressions yielded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextWithValues {
+    pub(crate) text: String,
+    pub(crate) values: Vec<Range<usize>>,
 }
 
 impl Template {
@@ -101,19 +110,33 @@ impl Template {
     /// # Errors
     /// When something is missing or isn't text. What doesn't depend on a pending task is checked in a deferred text, too.
     pub fn render(&self, context: &TemplateContext) -> Result<RenderedText, TemplateError> {
+        let rendered = self.render_with_values(context)?;
+        Ok(rendered.map_or(RenderedText::Deferred, |rendered| RenderedText::Text(rendered.text)))
+    }
+
+    /// As [`Template::render`], with the place of each value in the text; `None` defers it.
+    pub(crate) fn render_with_values(
+        &self,
+        context: &TemplateContext,
+    ) -> Result<Option<TextWithValues>, TemplateError> {
         let mut text = String::new();
+        let mut values = Vec::new();
         let mut is_deferred = false;
         for segment in &self.segments {
+            let start = text.len();
             match segment {
                 Segment::Literal(literal) => text.push_str(literal),
                 Segment::Expression(expression) if expression.is_pending(context) => is_deferred = true,
-                Segment::Expression(expression) => text.push_str(&engine::evaluate(expression, context)?),
+                Segment::Expression(expression) => {
+                    text.push_str(&engine::evaluate(expression, context)?);
+                    values.push(start..text.len());
+                }
             }
             if text.len() > MAX_TEXT_BYTES {
                 return Err(TemplateError::too_long(MAX_TEXT_BYTES));
             }
         }
-        Ok(if is_deferred { RenderedText::Deferred } else { RenderedText::Text(text) })
+        Ok((!is_deferred).then_some(TextWithValues { text, values }))
     }
 
     fn expressions(&self) -> impl Iterator<Item = &TemplateExpression> {

@@ -334,7 +334,9 @@ async fn rendered_mistakes_name_field_and_key() {
         ("{ type: image, urls: ['https://a', '{{ .input.nope }}'] }", "`urls[1]`: "),
         ("{ type: image, url: '{{ .input.kind }}' }", "`url`: this is not a URL"),
         ("{ type: image, path: '{{ \"\" }}' }", "`path` is empty"),
-        ("{ type: image, paths: ['{{ \"../\" }}*'] }", "goes up with `..`"),
+        ("{ type: image, paths: ['{{ \"{a,..}\" }}/*'] }", "goes up with `..`"),
+        ("{ type: image, paths: ['{{ \"../\" }}*'] }", "`paths[0]`: \"..\" comes from a value"),
+        ("{ type: file, path: 'reports/{{ \"../satchel.yaml\" }}' }", "`path`: \"..\" comes from a value"),
         (
             "{ type: image, path: x, meta: { a: { b: '{{ .env.X }}' } } }",
             "`meta.a.b`: `{{ .env.X }}`: `env.X` is not given",
