@@ -25,7 +25,7 @@ mod temp;
 pub mod workspace;
 
 pub use blobs::DirectoryBlobs;
-pub use declared_files::DirectoryDeclaredFiles;
+pub use declared_files::{DirectoryDeclaredFiles, ExcludedPaths, OwnDirectory};
 pub use memory_blobs::MemoryBlobs;
 pub use modes::close_to_others;
 pub use native_runner::NativeRunner;

@@ -111,6 +111,12 @@ pub struct Config {
     /// The agents and tasks of all files.
     #[serde(skip)]
     pub playbooks: Playbooks,
+    /// The files that it was read from.
+    #[serde(skip)]
+    pub(crate) source_files: Vec<PathBuf>,
+    /// The paths that settings name, such as those of secrets.
+    #[serde(skip)]
+    pub(crate) named_paths: Vec<NamedPath>,
     /// MCP servers whose tools the model may use. Not built yet.
     #[schemars(extend("x-default" = "0 declared", "x-next" = "MCP servers"))]
     mcp: UnbuiltEntries,
@@ -176,6 +182,14 @@ pub struct ConfigSources<'a> {
     pub set: &'a [String],
     pub environment: &'a [(OsString, OsString)],
     pub cwd: &'a Path,
+}
+
+/// A path that a setting names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedPath {
+    /// The key of the setting.
+    pub(crate) key: String,
+    pub(crate) path: PathBuf,
 }
 
 /// One setting as `config show` prints it. Secrets are already masked.
@@ -276,6 +290,7 @@ fn apply_overrides(
     let CheckReport {
         values,
         mut settings,
+        named_paths,
         problems: check_problems,
         structure_problems: misplaced,
         not_built,
@@ -284,7 +299,10 @@ fn apply_overrides(
     problems.extend(check_problems);
     let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
     config.playbooks = playbooks;
+    config.named_paths = named_paths;
     let ConfigSources { environment, cwd, .. } = *sources;
+    let files = config.playbooks.playbooks().iter().map(|playbook| &*playbook.file).chain(file.as_deref());
+    config.source_files = files.map(|file| cwd.join(file)).collect();
     let mut resolver = Resolver { root: &root, environment, cwd, settings: &mut settings, problems: &mut problems };
     config.resolve(&mut resolver);
     problems.extend(misplaced);

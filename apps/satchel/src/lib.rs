@@ -34,6 +34,8 @@ pub mod models;
 #[cfg(feature = "application")]
 pub mod options;
 #[cfg(feature = "application")]
+mod own_paths;
+#[cfg(feature = "application")]
 pub mod platforms;
 #[cfg(feature = "application")]
 pub mod server_wait;

@@ -11,7 +11,7 @@ use anyhow::Context;
 use satchel_blobs_s3::{BucketError, S3Blobs};
 use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, Sender};
-use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
+use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner, OwnDirectory};
 use satchel_ledger::transfer::ExclusiveLedger;
 use satchel_ledger_postgres::{ConnectError, PostgresLedger, SchemaMismatch, Settings as PostgresSettings};
 use satchel_ledger_sqlite::{OpenError, QuotaRules, Settings, SqliteLedger, VerbSettings};
@@ -19,7 +19,6 @@ use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
 use secrecy::{ExposeSecret, SecretString};
-use uuid::Uuid;
 
 use crate::{
     config::{
@@ -28,6 +27,7 @@ use crate::{
         storage::{BlobBackend, DatabaseBackend},
     },
     metered_workspace::MeteredWorkspace,
+    own_paths::{excluded_paths, private_directories},
     ports::{
         BLOBS_DIR, WORKSPACES_DIR, create_private_dir, default_file_runner, open_blobs_directory, open_workspaces,
     },
@@ -35,13 +35,13 @@ use crate::{
 };
 
 /// The directory of temporary files for declared attachments in the data directory.
-const DOWNLOADS_DIR: &str = "downloads";
+pub(crate) const DOWNLOADS_DIR: &str = "downloads";
 
 /// How long a server that is away is tried again before a bucket counts as one that can't be used.
 const BUCKET_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The directory of the text of documents in the data directory.
-const TEXTS_DIR: &str = "document-texts";
+pub(crate) const TEXTS_DIR: &str = "document-texts";
 
 #[derive(Clone)]
 pub struct Stores {
@@ -212,7 +212,7 @@ pub fn text_cache(config: &Config) -> TextCache {
     TextCache::new(config.storage.data_dir().join(TEXTS_DIR), config.documents.cache_quota.0)
 }
 
-/// Opens the files that declared attachments name, and a directory for what they download.
+/// Opens the files that declared attachments name, without Satchel's own, and a directory for what they download.
 ///
 /// # Errors
 /// When the data directory can't be used.
@@ -222,7 +222,8 @@ pub async fn open_declared_files(config: &Config) -> anyhow::Result<Arc<dyn Decl
         .await
         .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
     let (downloads, quota) = (data_dir.join(DOWNLOADS_DIR), config.attachments.temp_dir_quota_bytes.0);
-    let open = tokio::task::spawn_blocking(move || DirectoryDeclaredFiles::open(&downloads, quota));
+    let excluded = excluded_paths(config);
+    let open = tokio::task::spawn_blocking(move || DirectoryDeclaredFiles::open(&downloads, quota, excluded));
     let files = open.await.context("opening the temporary files was interrupted")?;
     Ok(Arc::new(files.context("the temporary files can't be used")?))
 }
@@ -304,77 +305,15 @@ pub fn file_directories(config: &Config) -> Vec<FileDirectory> {
     directories
 }
 
-/// A directory with people's data.
-pub(crate) struct PrivateDirectory {
-    pub(crate) path: PathBuf,
-    /// Whether an entry of that name belongs to Satchel.
-    pub(crate) is_own: fn(&str) -> bool,
-}
-
-/// The configured directories that only their owner may access.
-pub(crate) fn private_directories(config: &Config) -> Vec<PrivateDirectory> {
-    let mut directories = vec![PrivateDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
-    if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
-        directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_ledger_sqlite::is_own_entry });
-    }
-    if let Some(BlobBackend::Directory(directory)) = &config.storage.blobs_url {
-        directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
-    }
-    directories
-}
-
-/// Whether an entry of the data directory is Satchel's own.
-fn is_own_data(name: &str) -> bool {
-    const NAMES: [&str; 5] = [BLOBS_DIR, WORKSPACES_DIR, DOWNLOADS_DIR, TEXTS_DIR, "chat-history"];
-    // The key and the token of the page, and files whose names start with theirs: login links, temporary files.
-    let is_page_file =
-        |base: &str| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    // A copy of standard input.
-    let is_stdin_copy = name.strip_prefix("stdin-").is_some_and(|id| id.parse::<Uuid>().is_ok());
-    NAMES.contains(&name)
-        || ["web-key", "web-token"].into_iter().any(is_page_file)
-        || is_stdin_copy
-        || satchel_ledger_sqlite::is_own_entry(name)
-}
-
 /// Removes other users' access, which earlier versions or a restored backup may have left.
-fn restrict_access(directories: &[PrivateDirectory]) {
-    for PrivateDirectory { path, is_own } in directories {
+fn restrict_access(directories: &[OwnDirectory]) {
+    for OwnDirectory { path, is_own } in directories {
         match satchel_files::close_to_others(path, is_own) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "failed to check who can read the data");
             }
             Ok(()) => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The access to other files in the data directory is not changed.
-    #[test]
-    fn only_what_satchel_writes_is_its_own() {
-        for own in [
-            "satchel.db",
-            "satchel.db-wal",
-            "satchel.db.version-10",
-            "owners",
-            "blobs",
-            "workspaces",
-            "document-texts",
-            "downloads",
-            "web-key",
-            "web-key.logins",
-            "web-token",
-        ] {
-            assert!(is_own_data(own), "{own}");
-        }
-        assert!(is_own_data("stdin-0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e"));
-        for foreign in ["web-frontend", "web-backup.tar", "web-keys", "stdin-notes", "recordings", "satchel.yaml"] {
-            assert!(!is_own_data(foreign), "{foreign}");
         }
     }
 }

@@ -58,6 +58,14 @@ pub enum DeclaredFileError {
         /// The directory beneath which it has to be.
         root: PathBuf,
     },
+    /// It is hidden, or Satchel's own.
+    #[error("{} is not allowed: {reason}", path.display())]
+    Excluded {
+        /// The path.
+        path: PathBuf,
+        /// Why it is excluded.
+        reason: &'static str,
+    },
     /// It is a directory, a device, a pipe or a socket.
     #[error("{} is no regular file", .0.display())]
     NotRegular(PathBuf),
@@ -96,6 +104,8 @@ pub enum DeclaredFileError {
 /// # Contract
 /// - A path that leads out of its root is refused, by links of the path and of the root, also when it is swapped between
 ///   check and use.
+/// - Satchel's own data and configuration, and what is hidden beneath the root, are neither opened nor listed. That is
+///   decided by what a path leads to, also when it is swapped between check and use, and is the same for what is missing.
 /// - Only regular files are opened and listed; a pipe makes nobody wait.
 /// - A listing doesn't follow links to directories, and leaves out links to files outside of the root.
 /// - The type of a file is detected from its bytes.

@@ -35,7 +35,7 @@ use satchel_domain::{
     AllowedPeople, Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
 };
-use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace};
+use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, ExcludedPaths};
 use satchel_intake::NotificationService;
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
 use satchel_ports::{
@@ -183,7 +183,8 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     let scripts = options.script_worker.clone().map(|worker| -> Arc<dyn ScriptHost> {
         Arc::new(CrashWrapper::new(WorkerPool::new(ScriptPoolSettings::new(worker)), &points))
     });
-    let declared_files = DirectoryDeclaredFiles::open(&options.data.join("downloads"), 1 << 20)?;
+    let excluded = ExcludedPaths { paths: vec![options.data.clone()], ..ExcludedPaths::default() };
+    let declared_files = DirectoryDeclaredFiles::open(&options.data.join("downloads"), 1 << 20, excluded)?;
     let ports = Ports {
         ledger: wrapped,
         clock,

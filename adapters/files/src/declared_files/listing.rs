@@ -1,10 +1,13 @@
 //! Lists the files beneath a directory.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use satchel_ports::{DeclaredFileError, FileEntry};
 
-use super::{DeclaredRoot, io_error};
+use super::{DeclaredRoot, io_error, is_hidden};
 
 /// The most files of one listing.
 const MAX_FILES: usize = 100_000;
@@ -12,8 +15,11 @@ const MAX_FILES: usize = 100_000;
 /// How deep directories are listed.
 const MAX_DEPTH: usize = 64;
 
-pub(super) fn list(root: &Path, directory: &Path, is_recursive: bool) -> Result<Vec<FileEntry>, DeclaredFileError> {
-    let root = DeclaredRoot::open(root)?;
+pub(super) fn list(
+    root: &DeclaredRoot,
+    directory: &Path,
+    is_recursive: bool,
+) -> Result<Vec<FileEntry>, DeclaredFileError> {
     // Links are followed here and nowhere beneath.
     let start = match root.relative_path(directory) {
         Ok(start) => start,
@@ -23,7 +29,7 @@ pub(super) fn list(root: &Path, directory: &Path, is_recursive: bool) -> Result<
     let mut files = Vec::new();
     let mut waiting = vec![(ListedDirectory { shown: directory.to_owned(), path: start }, 0)];
     while let Some((directory, depth)) = waiting.pop() {
-        for child in list_directory(&root, &directory, &mut files)? {
+        for child in list_directory(root, &directory, &mut files)? {
             if is_recursive && depth < MAX_DEPTH {
                 waiting.push((child, depth + 1));
             }
@@ -47,14 +53,16 @@ struct ListedDirectory {
     path: PathBuf,
 }
 
-/// Adds the files of one directory, and returns its directories. What vanishes meanwhile is left out.
+/// Adds the files of one directory, and returns its directories. What vanishes meanwhile is left out, and what is hidden or
+/// excluded: a file that is excluded under another name is refused when it is opened.
 fn list_directory(
     root: &DeclaredRoot,
     directory: &ListedDirectory,
     files: &mut Vec<FileEntry>,
 ) -> Result<Vec<ListedDirectory>, DeclaredFileError> {
     let opened = if directory.path.as_os_str().is_empty() { Path::new(".") } else { &directory.path };
-    let failed = |error| io_error("list", &root.canonical.join(&directory.path), error);
+    let canonical = root.canonical.join(&directory.path);
+    let failed = |error| io_error("list", &canonical, error);
     let entries = match root.directory.read_dir(opened) {
         Ok(entries) => entries,
         Err(error) if super::is_missing(&error) => return Ok(Vec::new()),
@@ -63,12 +71,20 @@ fn list_directory(
     let mut directories = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        let (path, shown) = (directory.path.join(entry.file_name()), directory.shown.join(entry.file_name()));
+        let name = entry.file_name();
+        if is_hidden(&name) || root.exclusions.has_name(&canonical, &name) {
+            continue;
+        }
+        let (path, shown) = (directory.path.join(&name), directory.shown.join(&name));
         // A name that is no text can be matched by no glob.
         let Some(text) = shown.to_str().map(str::to_owned) else { continue };
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => directories.push(ListedDirectory { shown, path }),
-            Ok(kind) if kind.is_file() => files.push(FileEntry { path: text, canonical: root.canonical.join(&path) }),
+            Ok(kind) if kind.is_dir() => {
+                if fs::symlink_metadata(canonical.join(&name)).is_ok_and(|found| !root.exclusions.is_excluded(&found)) {
+                    directories.push(ListedDirectory { shown, path });
+                }
+            }
+            Ok(kind) if kind.is_file() => files.push(FileEntry { path: text, canonical: canonical.join(&name) }),
             Ok(kind) if kind.is_symlink() => {
                 if let Ok(target) = root.relative_path(&path)
                     && root.directory.symlink_metadata(&target).is_ok_and(|target| target.is_file())

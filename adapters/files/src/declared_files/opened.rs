@@ -1,8 +1,9 @@
 //! An opened file: checked, hashed, and read through its handle, whatever becomes of its name.
 
 use std::{
+    ffi::OsStr,
     fmt,
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read, Seek},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -10,17 +11,25 @@ use std::{
 };
 
 use bytes::Bytes;
-use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use futures::{StreamExt, stream};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, openat};
 use satchel_blob_content::detect;
 use satchel_domain::{Filename, Sha256};
 use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, OpenedFile, ReadableFile};
 use sha2::{Digest, Sha256 as Hasher};
 
-use super::{DeclaredRoot, downloads::DownloadedFile, io_error};
+use super::{DeclaredRoot, downloads::DownloadedFile, io_error, own_file_error};
 
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// No link is followed, since the path is free of them. A pipe that is swapped in makes nobody wait.
+const FILE_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
+/// Passing through a directory needs no permission to list it.
+#[cfg(target_os = "linux")]
+const DIRECTORY_FLAGS: OFlags = FILE_FLAGS.union(OFlags::DIRECTORY).union(OFlags::PATH);
+#[cfg(not(target_os = "linux"))]
+const DIRECTORY_FLAGS: OFlags = FILE_FLAGS.union(OFlags::DIRECTORY);
 
 /// The bytes of a file.
 pub(super) struct HeldFile {
@@ -31,28 +40,22 @@ pub(super) struct HeldFile {
 }
 
 /// Opens a file beneath a root.
-pub(super) fn open(root: &Path, path: &Path) -> Result<OpenedFile, DeclaredFileError> {
-    let root = DeclaredRoot::open(root)?;
+pub(super) fn open(root: &DeclaredRoot, path: &Path) -> Result<OpenedFile, DeclaredFileError> {
     let relative = root.relative_path(path)?;
     if relative.as_os_str().is_empty() {
         return Err(DeclaredFileError::NotRegular(path.to_owned()));
     }
-    // Whoever swaps a link in between is stopped by the directory's handle, which nothing leads out of. A pipe that is
-    // swapped in makes nobody wait.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let opened = root.directory.open_with(&relative, OpenOptions::new().read(true).custom_flags(flags));
-    let file = match opened {
-        Ok(file) => file.into_std(),
+    let (file, metadata) = match open_beneath(root, &relative, path) {
+        Ok(opened) => opened,
         Err(error) => {
             let is_other = root.directory.symlink_metadata(&relative).is_ok_and(|found| !found.is_file());
-            return Err(if is_other {
+            return Err(if is_other && matches!(error, DeclaredFileError::Io { .. }) {
                 DeclaredFileError::NotRegular(path.to_owned())
             } else {
-                io_error("open", path, error)
+                error
             });
         }
     };
-    let metadata = file.metadata().map_err(|error| io_error("read", path, error))?;
     if !metadata.is_file() {
         return Err(DeclaredFileError::NotRegular(path.to_owned()));
     }
@@ -60,6 +63,26 @@ pub(super) fn open(root: &Path, path: &Path) -> Result<OpenedFile, DeclaredFileE
     let hint = BlobHint { filename: Some(Filename::from_untrusted(&name)), ..BlobHint::default() };
     let (bytes, sha256) = digest(&file).map_err(|error| io_error("read", path, error))?;
     check(file, root.canonical.join(relative), bytes, sha256, &hint, None)
+}
+
+/// Opens a file by a path without links, one directory after the other, each of which is compared with what is excluded.
+/// What is swapped between the check of the path and this is thus neither followed nor overlooked.
+fn open_beneath(root: &DeclaredRoot, relative: &Path, given: &Path) -> Result<(File, Metadata), DeclaredFileError> {
+    let open_entry = |directory: &File, name: &OsStr, flags: OFlags| {
+        let opened = openat(directory, name, flags, Mode::empty());
+        let file = File::from(opened.map_err(|error| io_error("open", given, error.into()))?);
+        let metadata = file.metadata().map_err(|error| io_error("read", given, error))?;
+        match root.exclusions.is_excluded(&metadata) {
+            true => Err(own_file_error(given)),
+            false => Ok((file, metadata)),
+        }
+    };
+    let start = root.directory.try_clone().map_err(|error| io_error("open", given, error))?;
+    let mut directory = start.into_std_file();
+    for name in relative.parent().into_iter().flatten() {
+        (directory, _) = open_entry(&directory, name, DIRECTORY_FLAGS)?;
+    }
+    open_entry(&directory, relative.file_name().unwrap_or_default(), FILE_FLAGS)
 }
 
 /// Detects the type of a file whose digest is known.

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, DeclaredFiles};
 use tempfile::TempDir;
 
-use super::DirectoryDeclaredFiles;
+use super::{DirectoryDeclaredFiles, ExcludedPaths, OwnDirectory};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03\x08\x06\0\0\0";
 
@@ -27,6 +27,30 @@ impl DeclaredHarness {
     }
 
     fn with_quota(quota: u64) -> Self {
+        Self::with_excluded(quota, |_| ExcludedPaths::default())
+    }
+
+    /// The root holds the configuration, the data and the workspace that all conversations share.
+    fn with_own_files() -> Self {
+        let harness = Self::with_excluded(1_000, |root| ExcludedPaths {
+            own_directories: vec![OwnDirectory { path: root.join("satchel-data"), is_own: |name| name == "web-token" }],
+            paths: vec![root.join("satchel.yaml"), root.join("shared")],
+        });
+        for path in [
+            "satchel.yaml",
+            "satchel.yaml.bak",
+            "satchel-data/web-token",
+            "satchel-data/workspaces/ann/shared/holiday.png",
+            "shared/theirs.png",
+            ".env",
+            ".cache/e.png",
+        ] {
+            harness.write(path);
+        }
+        harness
+    }
+
+    fn with_excluded(quota: u64, excluded: impl FnOnce(&Path) -> ExcludedPaths) -> Self {
         let home = TempDir::new().unwrap();
         for (path, content) in [
             ("root/a.png", PNG),
@@ -39,8 +63,16 @@ impl DeclaredHarness {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let files = DirectoryDeclaredFiles::open(&home.path().join("downloads"), quota).unwrap();
+        let excluded = excluded(&home.path().join("root"));
+        let files = DirectoryDeclaredFiles::open(&home.path().join("downloads"), quota, excluded).unwrap();
         Self { home, files }
+    }
+
+    /// Writes a picture beneath the root.
+    fn write(&self, path: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, PNG).unwrap();
     }
 
     fn root(&self) -> PathBuf {
@@ -165,18 +197,16 @@ async fn only_regular_files_are_opened() {
     assert!(matches!(harness.open_error("a.png/x").await, DeclaredFileError::Missing(_)));
 }
 
-/// The check looks at one file, and whoever swaps it for a link in between gets nothing out of the root.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_link_leads_nowhere() {
-    let harness = DeclaredHarness::new();
-    let (root, outside) = (harness.root(), harness.home.path().join("outside/secret.txt"));
+/// The check looks at one file, and whoever swaps it for a link in between gets nothing that the path may not name.
+async fn assert_swapped_link_is_not_followed(harness: &DeclaredHarness, secret: PathBuf) {
+    let root = harness.root();
     let (target, spare) = (root.join("b.txt"), root.join("spare"));
     let is_done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let swapping = {
         let is_done = std::sync::Arc::clone(&is_done);
         std::thread::spawn(move || {
             while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
-                symlink(&outside, &spare).unwrap();
+                symlink(&secret, &spare).unwrap();
                 fs::rename(&spare, &target).unwrap();
                 fs::write(&spare, "text").unwrap();
                 fs::rename(&spare, &target).unwrap();
@@ -190,6 +220,108 @@ async fn swapped_link_leads_nowhere() {
     }
     is_done.store(true, std::sync::atomic::Ordering::Relaxed);
     swapping.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_link_leads_nowhere() {
+    let harness = DeclaredHarness::new();
+    let secret = harness.home.path().join("outside/secret.txt");
+    assert_swapped_link_is_not_followed(&harness, secret).await;
+}
+
+/// Nothing beneath the root stops such a link, so what it leads to has to be looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_link_leads_into_no_excluded_directory() {
+    let harness = DeclaredHarness::with_own_files();
+    let secret = harness.root().join("satchel-data/secret.txt");
+    fs::write(&secret, "secret").unwrap();
+    assert_swapped_link_is_not_followed(&harness, secret).await;
+}
+
+#[tokio::test]
+async fn own_files_are_refused_however_named() {
+    let harness = DeclaredHarness::with_own_files();
+    let root = harness.root();
+    symlink("satchel-data/web-token", root.join("token")).unwrap();
+    symlink(root.join("satchel-data"), root.join("pictures")).unwrap();
+    symlink("pictures/workspaces/ann", root.join("chain")).unwrap();
+    symlink(".env", root.join("env")).unwrap();
+    fs::hard_link(root.join("satchel-data/web-token"), root.join("sub/second-name")).unwrap();
+    fs::hard_link(root.join("satchel.yaml"), root.join("sub/settings")).unwrap();
+    let absolute = |path: &str| root.join(path).display().to_string();
+    for path in [
+        "satchel-data/web-token".to_owned(),
+        "satchel-data/workspaces/ann/shared/holiday.png".to_owned(),
+        "sub/../satchel-data/web-token".to_owned(),
+        "./satchel-data//web-token".to_owned(),
+        "token".to_owned(),
+        "pictures/web-token".to_owned(),
+        "chain/shared/holiday.png".to_owned(),
+        "shared/theirs.png".to_owned(),
+        "satchel.yaml".to_owned(),
+        "satchel.yaml.bak".to_owned(),
+        "sub/second-name".to_owned(),
+        "sub/settings".to_owned(),
+        ".env".to_owned(),
+        "env".to_owned(),
+        ".cache/e.png".to_owned(),
+        "sub/../.cache/e.png".to_owned(),
+        absolute("satchel-data/web-token"),
+        absolute("satchel.yaml"),
+        format!("/proc/self/root{}", absolute("satchel-data/web-token")),
+    ] {
+        let error = harness.open_error(&path).await;
+        assert!(matches!(error, DeclaredFileError::Excluded { .. }), "{path}: {error}");
+    }
+    assert_eq!(harness.files.open(&root, Path::new("sub/c.png")).await.unwrap().mime, "image/png");
+    let error = harness.open_error("satchel-data/web-token").await.to_string();
+    assert_eq!(error, "satchel-data/web-token is not allowed: Satchel's data and configuration can't be attached");
+}
+
+/// An error that says what is missing would tell which files there are.
+#[tokio::test]
+async fn missing_own_files_are_refused_like_existing_ones() {
+    let harness = DeclaredHarness::with_own_files();
+    for path in ["satchel-data/none", "satchel-data/blobs/ab/cd", "shared/none.png", "satchel.yaml.old", ".none/x"] {
+        let error = harness.open_error(path).await;
+        assert!(matches!(error, DeclaredFileError::Excluded { .. }), "{path}: {error}");
+    }
+    assert!(matches!(harness.open_error("satchel-dat").await, DeclaredFileError::Missing(_)));
+}
+
+#[tokio::test]
+async fn listing_leaves_out_own_and_hidden_files() {
+    let harness = DeclaredHarness::with_own_files();
+    let root = harness.root();
+    symlink("satchel-data/workspaces/ann/shared/holiday.png", root.join("link.png")).unwrap();
+    symlink(".cache/e.png", root.join("shown.png")).unwrap();
+    symlink("a.png", root.join(".hidden.png")).unwrap();
+    symlink("satchel-data", root.join("pictures")).unwrap();
+    assert_eq!(harness.list("", true).await, ["a.png", "b.txt", "sub/c.png", "sub/deep/d.png"]);
+    for directory in ["satchel-data", "satchel-data/workspaces", "pictures", "shared", ".cache"] {
+        let error = harness.files.list(&root, directory, true).await.expect_err(directory);
+        assert!(matches!(error, DeclaredFileError::Excluded { .. }), "{directory}: {error}");
+    }
+}
+
+/// As in a container with one volume, which holds `satchel.yaml` and the data.
+#[tokio::test]
+async fn root_in_data_directory_loses_own_entries() {
+    let harness = DeclaredHarness::with_excluded(1_000, |root| ExcludedPaths {
+        own_directories: vec![OwnDirectory {
+            path: root.to_owned(),
+            is_own: |name| ["blobs", "web-token"].contains(&name),
+        }],
+        paths: Vec::new(),
+    });
+    for path in ["blobs/ab/x.png", "web-token"] {
+        harness.write(path);
+        assert!(matches!(harness.open_error(path).await, DeclaredFileError::Excluded { .. }), "{path}");
+    }
+    assert_eq!(harness.list("", true).await, ["a.png", "b.txt", "sub/c.png", "sub/deep/d.png"]);
+    assert_eq!(harness.files.open(&harness.root(), Path::new("a.png")).await.unwrap().mime, "image/png");
+    let error = harness.files.open(&harness.root().join("blobs"), Path::new("ab/x.png")).await.unwrap_err();
+    assert!(matches!(error, DeclaredFileError::Excluded { .. }), "a root in an own entry has nothing: {error}");
 }
 
 #[tokio::test]
@@ -245,7 +377,7 @@ async fn next_start_removes_what_a_dead_process_left() {
     let downloads = harness.home.path().join("downloads");
     fs::write(downloads.join(".satchel-1-1.part"), b"old").unwrap();
     let alive = harness.files.store(stream_of(&[b"new"]), &BlobHint::default()).await.unwrap();
-    let _next = DirectoryDeclaredFiles::open(&downloads, 10).unwrap();
+    let _next = DirectoryDeclaredFiles::open(&downloads, 10, ExcludedPaths::default()).unwrap();
     assert_eq!(harness.temporary_files(), 1);
     assert_eq!(read(alive.content.read()).await, b"new");
 }

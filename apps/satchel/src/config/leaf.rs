@@ -5,7 +5,7 @@ pub mod amount;
 pub mod list;
 pub mod secret;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
@@ -146,6 +146,12 @@ impl LeafKind {
         let display = (self.show)(text, base).ok_or_else(|| self.expected.to_owned())?;
         Ok(LeafValue { value: json!([text, base.as_os_str()]), display })
     }
+}
+
+/// The path that a value names, if its schema is that of one.
+pub(super) fn named_path(schema: &Json, value: &LeafValue) -> Option<PathBuf> {
+    LeafKind::for_schema(schema).filter(|kind| kind.name == FilePath::KIND)?;
+    serde_json::from_value(value.value.clone()).ok().map(|FilePath(path)| path)
 }
 
 /// Whether an invalid value of this schema may be a secret.

@@ -10,6 +10,9 @@ use super::CONFIG_VARIABLE;
 /// The name of the configuration file.
 pub(crate) const FILE_NAME: &str = "satchel.yaml";
 
+/// The data directory in the directory of a configuration file.
+pub(crate) const LOCAL_DATA_DIR: &str = "satchel-data";
+
 /// A non-empty environment variable.
 pub(crate) fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     let value = environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str());
@@ -35,7 +38,7 @@ pub(crate) fn config_file(named: Option<&Path>, environment: &[(OsString, OsStri
 /// `satchel.yaml`), else the XDG data directory, so that `satchel` finds the same conversations from anywhere. Without
 /// a home it is `./satchel-data`, too.
 pub(crate) fn data_dir(environment: &[(OsString, OsString)], cwd: &Path) -> PathBuf {
-    let local = cwd.join("satchel-data");
+    let local = cwd.join(LOCAL_DATA_DIR);
     if local.is_dir() || cwd.join(FILE_NAME).is_file() {
         return local;
     }
@@ -45,7 +48,7 @@ pub(crate) fn data_dir(environment: &[(OsString, OsString)], cwd: &Path) -> Path
 /// Every directory that [`data_dir`] may choose from this working directory.
 pub(crate) fn default_data_dirs(environment: &[(OsString, OsString)], cwd: &Path) -> Vec<PathBuf> {
     let xdg_data_dir = xdg_dir(environment, "XDG_DATA_HOME", ".local/share").map(|dir| dir.join("satchel"));
-    std::iter::once(cwd.join("satchel-data")).chain(xdg_data_dir).collect()
+    std::iter::once(cwd.join(LOCAL_DATA_DIR)).chain(xdg_data_dir).collect()
 }
 
 /// A directory by the XDG base directory specification, which says that relative values are ignored.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    ConfigSetting, leaf,
+    ConfigSetting, NamedPath, leaf,
     leaf::{LeafKind, LeafValue},
     origin::{ConfigProblem, SettingOrigin},
     schema, suggestions,
@@ -20,6 +20,8 @@ pub(super) struct CheckReport {
     /// The valid values, for serde; a section with keys of the owner's choice is a list.
     pub(super) values: Json,
     pub(super) settings: Vec<ConfigSetting>,
+    /// The paths of settings and of `…_file` keys, also of those that a stronger value replaces.
+    pub(super) named_paths: Vec<NamedPath>,
     pub(super) problems: Vec<ConfigProblem>,
     /// Unknown keys, and values in place of a section; reported after all other mistakes at the same position.
     pub(super) structure_problems: Vec<ConfigProblem>,
@@ -141,6 +143,9 @@ impl<'a> SchemaWalk<'a> {
             let value = result.map_err(|expected| self.report_invalid(key, &expected, node, leaf::is_secret(schema)));
             Some((value.ok()?, node.origin.clone()))
         });
+        if let Some(path) = given.as_ref().and_then(|(value, _)| leaf::named_path(schema, value)) {
+            self.report.named_paths.push(NamedPath { key: key.to_owned(), path });
+        }
         let given = match LeafKind::for_schema(schema).filter(|kind| kind.read_file.is_some()) {
             Some(kind) => {
                 let file_key = format!("{key}_file");
@@ -169,7 +174,11 @@ impl<'a> SchemaWalk<'a> {
     /// The path in a `…_file` key, and its origin.
     fn read_file_path(&mut self, node: &ConfigNode, key: &str) -> Option<(PathBuf, SettingOrigin)> {
         match leaf::list::to_text(&node.value).filter(|text| !text.is_empty()) {
-            Some(text) => Some((base_directory(&node.origin, self.cwd).join(text), node.origin.clone())),
+            Some(text) => {
+                let path = base_directory(&node.origin, self.cwd).join(text);
+                self.report.named_paths.push(NamedPath { key: key.to_owned(), path: path.clone() });
+                Some((path, node.origin.clone()))
+            }
             None => {
                 self.report_invalid(key, "the path of a file", node, false);
                 None

@@ -23,7 +23,7 @@ use satchel_domain::{
     capabilities::StreamRule,
 };
 use satchel_fake_kit::FakeFile;
-use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
+use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace, ExcludedPaths};
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
@@ -168,8 +168,9 @@ impl Product {
         let workspace =
             DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30, Arc::new(SandboxRunner::default()))
                 .expect("new workspaces");
-        let declared_files: Arc<dyn DeclaredFiles> =
-            Arc::new(DirectoryDeclaredFiles::open(&data.join("downloads"), 1 << 20).expect("a new directory"));
+        let excluded = ExcludedPaths { paths: vec![data.clone()], ..ExcludedPaths::default() };
+        let declared_files = DirectoryDeclaredFiles::open(&data.join("downloads"), 1 << 20, excluded);
+        let declared_files: Arc<dyn DeclaredFiles> = Arc::new(declared_files.expect("a new directory"));
         let address = platform.address();
         let channel =
             OpenChannel::new(adapter, &address, capabilities, Arc::clone(&blobs), fetcher(), ADAPTER_TIMEOUTS)

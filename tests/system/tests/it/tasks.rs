@@ -44,6 +44,32 @@ tasks:
   - { id: describe, agent: critic, action: describe, description: paints and describes, allow: everyone }
 ";
 
+/// Tasks whose files are beside the data and the workspace that all conversations share.
+const REPORTS: &str = "\
+agents:
+  - id: painter
+    instructions: You paint.
+    tools: [attachment.add]
+    actions: [{ id: paint, prompt: Paint a cat. }]
+  - id: reporter
+    instructions: You report.
+    tools: []
+    actions:
+      - id: report
+        prompt: Report.
+        attachments:
+          - { type: image, paths: ['**/*.png'] }
+          - { type: image, path: '{{ .input.assets_dir }}/cover.png', name: cover }
+          - { type: image, path: '{{ .tasks.generate-image.output.path }}', name: picture }
+      - id: open
+        prompt: Open it.
+        attachments: [{ type: image, path: '{{ .input.assets_dir }}/cover.png' }]
+tasks:
+  - { id: generate-image, agent: painter, action: paint }
+  - { id: report, agent: reporter, action: report }
+  - { id: open, agent: reporter, action: open }
+";
+
 /// The real binary with `PICTURES`, a workspace that holds a picture, and a model on the wire.
 struct TaskHarness {
     server: FakeModelServer,
@@ -138,6 +164,43 @@ async fn failed_run_exits_with_1_and_wrong_usage_with_2() {
     assert!(output.stderr.contains("there is no task `paint`; there is generate-image, describe"), "{output:#?}");
     let output = harness.run(&["task", "list"]).await;
     assert!(output.stdout.contains("describe        what    paints and describes"), "{output:#?}");
+}
+
+/// Catches: other people's files that a glob finds, or that a value of the run names, given to the model as the operator's.
+#[tokio::test]
+async fn model_reads_declared_files_and_no_data() {
+    let harness = TaskHarness::start().await;
+    let work = harness.home.work_directory();
+    std::fs::remove_file(work.join("playbooks/pictures.yaml")).expect("it was written");
+    let settings = std::fs::read_to_string(work.join("satchel.yaml")).expect("it was written");
+    harness.home.write_file("satchel.yaml", format!("{settings}{REPORTS}"));
+    let cover = [PNG, b"cover".as_slice()].concat();
+    let theirs = "satchel-data/workspaces/ben/shared";
+    for (directory, bytes) in [("assets", cover.as_slice()), (theirs, b"canary".as_slice())] {
+        std::fs::create_dir_all(work.join(directory)).expect("a new directory");
+        std::fs::write(work.join(directory).join("cover.png"), bytes).expect("a new file");
+    }
+    let run = async |task: &str, assets: &str| {
+        let (assets, data) = (format!("assets_dir={assets}"), "storage.data_dir=satchel-data");
+        harness.run(&["task", "run", task, "--input", &assets, "--set", data]).await
+    };
+    harness.script_run();
+    let output = run("report", "assets").await;
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    let [_paint, _painted, report] = harness.server.requests().try_into().expect("three requests");
+    let files: Vec<_> = report.files().into_iter().map(|file| file.bytes).collect();
+    assert_eq!(files, [cover, PNG.to_vec()], "the file of `.input` and that of `.tasks`, and no other");
+    let absolute = work.join(theirs).canonicalize().expect("it was created");
+    for (assets, reason) in [
+        (theirs.to_owned(), "Satchel's data and configuration can't be attached"),
+        (format!("assets/../{theirs}"), "comes from a value"),
+        (absolute.display().to_string(), "Satchel's data and configuration can't be attached"),
+    ] {
+        let output = run("open", &assets).await;
+        assert_eq!(output.exit_code(), Some(1), "{assets}: {output:#?}");
+        assert!(output.stdout.contains(reason), "{assets}: {output:#?}");
+    }
+    assert_eq!(harness.server.requests().len(), 3, "no model is given anything of it");
 }
 
 fn ann() -> ConversationId {

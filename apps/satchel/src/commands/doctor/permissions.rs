@@ -8,12 +8,10 @@ use std::{
 };
 
 use rustix::process::geteuid;
+use satchel_files::OwnDirectory;
 
 use super::Finding;
-use crate::{
-    config::Config,
-    stores::{PrivateDirectory, private_directories},
-};
+use crate::{config::Config, own_paths::private_directories};
 
 const CHECK: &str = "permissions";
 
@@ -28,7 +26,7 @@ pub(super) fn check_permissions(config: &Config) -> Vec<Finding> {
 }
 
 /// A missing directory is created with the right mode; an unreadable one is reported by the storage check.
-fn check_private_directory(PrivateDirectory { path, is_own }: &PrivateDirectory) -> Vec<Finding> {
+fn check_private_directory(OwnDirectory { path, is_own }: &OwnDirectory) -> Vec<Finding> {
     let display = path.display();
     let inspected = fs::metadata(path).and_then(|directory| Ok((directory, entry_names(path)?)));
     let Ok((directory, names)) = inspected else { return Vec::new() };

@@ -1,6 +1,6 @@
 //! The command on a configuration in a directory, with a web server on this machine.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 use tempfile::TempDir;
 use tokio::{
@@ -215,6 +215,44 @@ async fn mistakes_of_files_and_options_are_named() {
         text.push_str(&harness.resolve(options).await);
     }
     insta::assert_snapshot!(text);
+}
+
+/// Catches: a value, a link or a glob that gives a task the settings, or the files of other people.
+#[tokio::test]
+async fn own_data_and_settings_are_never_attached() {
+    let config = r#"
+storage: { data_dir: data }
+workspace: { shared_dir: shared }
+models: { main: { provider: openai, api_key_file: keys/openai } }
+agents: [{ id: reader, instructions: x, actions: [{ id: read, prompt: x }] }]
+tasks:
+  - id: report
+    agent: reader
+    action: read
+    attachments: [{ type: file, path: "{{ .input.name }}" }, { type: image, paths: ["**/*.png"] }]
+"#;
+    let harness = ResolveHarness::new(config).await;
+    for path in ["data/web-token", "data/workspaces/ann/shared/holiday.png", "shared/theirs.png", "keys/openai"] {
+        harness.write(path, "canary");
+    }
+    harness.write("playbooks/more.yaml", "agents: [{ id: other, instructions: x }]\n");
+    symlink("data/web-token", harness.home.path().join("link")).unwrap();
+    let report = async |name: &str| {
+        let input = vec![("name".to_owned(), name.to_owned())];
+        harness.resolve(ResolveOptions { input, ..options("satchel.yaml") }).await
+    };
+    for name in ["data/web-token", "link", "shared/theirs.png", "keys/openai", "satchel.yaml", "playbooks/more.yaml"] {
+        let text = report(name).await;
+        assert!(text.contains("Satchel's data and configuration can't be attached"), "{name}: {text}");
+        assert!(text.contains("assets/deep/b.png") && !text.contains("holiday.png"), "{name}: {text}");
+        assert_eq!(text.contains("theirs.png"), name == "shared/theirs.png", "{name}: {text}");
+    }
+    for name in ["../satchel.yaml", "assets/../data/web-token", ".env"] {
+        let text = report(name).await;
+        assert!(text.contains("comes from a value"), "{name}: {text}");
+    }
+    let text = report("assets/deep/b.png").await;
+    assert!(!text.contains("can't be attached") && !text.contains("comes from a value"), "{text}");
 }
 
 /// Only variables of the list can be named.

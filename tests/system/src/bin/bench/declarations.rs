@@ -16,7 +16,7 @@ use satchel_attachments::{
     parse::parse_playbook,
     resolve::{AllowedTypes, ResolutionPolicy, resolve},
 };
-use satchel_files::DirectoryDeclaredFiles;
+use satchel_files::{DirectoryDeclaredFiles, ExcludedPaths, OwnDirectory};
 use satchel_http::{FetchSettings, HttpFetcher};
 
 use crate::{
@@ -35,7 +35,11 @@ const LARGE_FILE_BYTES: usize = 400_000_000;
 pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
     let root = directory.path().canonicalize().context("the directory has a path")?;
-    let files = DirectoryDeclaredFiles::open(&root.join("downloads"), 1 << 30)?;
+    let excluded = ExcludedPaths {
+        own_directories: vec![OwnDirectory { path: root.join("satchel-data"), is_own: |name| name == "satchel.db" }],
+        paths: vec![root.join("satchel.yaml")],
+    };
+    let files = DirectoryDeclaredFiles::open(&root.join("downloads"), 1 << 30, excluded)?;
     let merged = bench.runtime.block_on(measure_merge(&root, &files))?;
     let (throughput, extra_memory) = bench.runtime.block_on(measure_resolution(&root, &files))?;
     Ok(vec![
