@@ -52,6 +52,7 @@ use self::{
     schema_walk::CheckReport,
     tree::{ConfigNode, ConfigValue},
 };
+use crate::own_paths::find_shared_path;
 use satchel_runtime::schedules::Schedule;
 
 /// The variable that names the configuration file.
@@ -149,10 +150,23 @@ impl Config {
         self.bus.resolve(resolver);
         self.nats.resolve(resolver, &self.bus);
         self.web.resolve(resolver);
+        self.check_shared_directory(resolver);
         let hosted = schedules::hosted_channels(resolver, &self.web);
         let schedules = self.declared_schedules.iter();
         self.schedules =
             schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted, &self.playbooks)).collect();
+    }
+
+    /// Reports a directory that gives every conversation what is Satchel's own.
+    fn check_shared_directory(&self, resolver: &mut Resolver<'_>) {
+        if let Some(path) = find_shared_path(self) {
+            let message = format!(
+                "`workspace.shared_dir` must be a directory apart from {}: every conversation can read and change what is in \
+                 /shared",
+                path.display()
+            );
+            resolver.report("workspace.shared_dir", message);
+        }
     }
 }
 

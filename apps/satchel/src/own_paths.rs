@@ -1,4 +1,7 @@
-//! The paths that are Satchel's own: other users have no access to them, and declared attachments never reach them.
+//! The paths that are Satchel's own: other users have no access to them, declared attachments never reach them, and the
+//! directory that conversations share holds none of them.
+
+use std::path::PathBuf;
 
 use satchel_files::{ExcludedPaths, OwnDirectory};
 use uuid::Uuid;
@@ -16,6 +19,8 @@ use crate::{
 /// The setting of the data directory, in which there may be other files, too.
 const DATA_DIR_KEY: &str = "storage.data_dir";
 
+const SHARED_DIR_KEY: &str = "workspace.shared_dir";
+
 /// The configured directories that only their owner may access.
 pub(crate) fn private_directories(config: &Config) -> Vec<OwnDirectory> {
     let mut directories = vec![OwnDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
@@ -30,7 +35,7 @@ pub(crate) fn private_directories(config: &Config) -> Vec<OwnDirectory> {
 
 /// What declared attachments never reach: the data, the configuration, and all that its settings name.
 pub(crate) fn excluded_paths(config: &Config) -> ExcludedPaths {
-    let mut excluded = own_paths(config);
+    let mut excluded = own_paths(config, &[DATA_DIR_KEY]);
     for file in &config.source_files {
         // What the same file uses when Satchel is started in its directory, with other options.
         excluded.paths.push(file.with_file_name(FILE_NAME));
@@ -39,9 +44,16 @@ pub(crate) fn excluded_paths(config: &Config) -> ExcludedPaths {
     excluded
 }
 
+/// What would be open to every conversation, because the directory that they share holds it or is in it.
+pub(crate) fn find_shared_path(config: &Config) -> Option<PathBuf> {
+    let shared = config.workspace.shared_dir.as_ref()?;
+    let own = own_paths(config, &[DATA_DIR_KEY, SHARED_DIR_KEY]);
+    own.find_overlap(&shared.0).map(ToOwned::to_owned)
+}
+
 /// The private directories, the files of the configuration, and the paths that its other settings name.
-fn own_paths(config: &Config) -> ExcludedPaths {
-    let named = config.named_paths.iter().filter(|named| named.key != DATA_DIR_KEY);
+fn own_paths(config: &Config, other_than: &[&str]) -> ExcludedPaths {
+    let named = config.named_paths.iter().filter(|named| !other_than.contains(&named.key.as_str()));
     let paths = named.map(|named| &named.path).chain(&config.source_files).cloned();
     ExcludedPaths { own_directories: private_directories(config), paths: paths.collect() }
 }

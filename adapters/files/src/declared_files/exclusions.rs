@@ -34,6 +34,18 @@ pub struct ExcludedPaths {
 }
 
 impl ExcludedPaths {
+    /// The first of them that a directory holds or is in.
+    #[must_use]
+    pub fn find_overlap(&self, directory: &Path) -> Option<&Path> {
+        let directory = resolve_existing(directory);
+        let is_shared = |path: &&PathBuf| {
+            let path = resolve_existing(path);
+            strip_directory(&path, &directory).is_some() || strip_directory(&directory, &path).is_some()
+        };
+        let own = self.own_directories.iter().find(|own| own.has_overlap(&directory)).map(|own| &own.path);
+        own.or_else(|| self.paths.iter().find(is_shared)).map(PathBuf::as_path)
+    }
+
     /// Reads what they are on the disk now, for the declarations in a directory.
     pub(super) fn read_exclusions(&self, root: &Path) -> Result<Exclusions, DeclaredFileError> {
         let mut exclusions = Exclusions::default();
@@ -58,6 +70,16 @@ impl ExcludedPaths {
         }
         exclusions.has_root = above.iter().any(|ancestor| exclusions.identities.contains(ancestor));
         Ok(exclusions)
+    }
+}
+
+impl OwnDirectory {
+    /// Whether a directory holds this one, or is in an entry that belongs to Satchel.
+    fn has_overlap(&self, directory: &Path) -> bool {
+        let path = resolve_existing(&self.path);
+        let entry = strip_directory(directory, &path).and_then(|rest| rest.iter().next().map(OsStr::to_owned));
+        strip_directory(&path, directory).is_some()
+            || entry.is_some_and(|entry| entry.to_str().is_some_and(self.is_own))
     }
 }
 
@@ -155,6 +177,15 @@ fn normalize(path: &Path) -> PathBuf {
     normalized
 }
 
+/// The rest of a path in a directory; `None` if it is elsewhere. Both are resolved.
+fn strip_directory<'a>(path: &'a Path, directory: &Path) -> Option<&'a Path> {
+    let identity = find_identity(directory);
+    let is_directory =
+        |ancestor: &&Path| *ancestor == directory || identity.is_some() && find_identity(ancestor) == identity;
+    let ancestor = path.ancestors().find(is_directory)?;
+    path.strip_prefix(ancestor).ok()
+}
+
 /// The identity of what a path leads to. What can't be looked up has none, and can't be read by another path either.
 fn find_identity(path: &Path) -> Option<FileIdentity> {
     fs::metadata(path).ok().map(|found| FileIdentity::from(&found))
@@ -162,6 +193,8 @@ fn find_identity(path: &Path) -> Option<FileIdentity> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -173,5 +206,38 @@ mod tests {
             assert!(!is_name_or_copy(OsStr::new(other), OsStr::new("satchel.yaml")), "{other}");
         }
         assert!(!is_name_or_copy(OsStr::new("token.png"), OsStr::new("token")));
+    }
+
+    /// Catches: a directory for everybody that gives away the data in it, or that is a part of the data.
+    #[test]
+    fn overlap_is_found_through_links_and_before_creation() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        for directory in ["data/blobs", "family", "backups", "conf"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        fs::write(path("conf/satchel.yaml"), "").unwrap();
+        symlink(path("data"), path("family/link")).unwrap();
+        symlink(home.path(), path("up")).unwrap();
+        let excluded = ExcludedPaths {
+            own_directories: vec![OwnDirectory { path: path("data"), is_own: |name| name == "blobs" }],
+            paths: vec![path("conf/satchel.yaml"), path("backups"), path("later/data")],
+        };
+        for (directory, expected) in [
+            ("family", None),
+            ("data/family", None),
+            ("data", Some("data")),
+            ("family/link", Some("data")),
+            ("family/link/blobs/deep", Some("data")),
+            ("up", Some("data")),
+            ("conf", Some("conf/satchel.yaml")),
+            ("conf/shared", None),
+            ("backups/shared", Some("backups")),
+            ("later", Some("later/data")),
+            ("later/data/../../backups", Some("backups")),
+        ] {
+            let found = excluded.find_overlap(&path(directory));
+            assert_eq!(found, expected.map(path).as_deref(), "{directory}");
+        }
     }
 }

@@ -54,3 +54,30 @@ fn paths_in_a_file_count_from_the_file() {
     assert_eq!(directory, place.dir.path().join("etc/l/"));
     assert_eq!(config.workspace.shared_dir.unwrap().0, place.dir.path().join("w"));
 }
+
+/// Catches: a `/shared` through which every conversation reads and changes the data or the settings.
+#[test]
+fn shared_directory_holds_no_data_and_settings() {
+    let complaint = |settings: &str, shared: &str| {
+        let place = Place::with(&format!("{settings}workspace: {{ shared_dir: '{shared}' }}\n"));
+        fs::create_dir(place.dir.path().join("family")).unwrap();
+        place.file("family/who.md", "You are Ada's.").complaint()
+    };
+    for (settings, shared, path) in [
+        ("", ".", "<dir>/satchel-data"),
+        ("storage: { data_dir: family/data }\n", "family", "<dir>/family/data"),
+        ("storage: { data_dir: data }\n", "data/workspaces", "<dir>/data"),
+        ("storage: { database_url: 'sqlite:family/satchel.db' }\n", "family", "<dir>/family"),
+        ("storage: { blobs_url: 'file:family/blobs' }\n", "family", "<dir>/family/blobs"),
+        ("backup: { to: backups }\n", "backups/shared", "<dir>/backups"),
+        ("instructions_file: family/who.md\n", "family", "<dir>/family/who.md"),
+        ("storage: { data_dir: /srv/satchel }\n", "../", "<dir>/satchel.yaml"),
+    ] {
+        let complaint = complaint(settings, shared);
+        let expected = format!("`workspace.shared_dir` must be a directory apart from {path}");
+        assert!(complaint.contains(&expected), "{settings}{shared}: {complaint}");
+    }
+    for (settings, shared) in [("", "family"), ("storage: { data_dir: data }\n", "data/family")] {
+        assert_eq!(complaint(settings, shared), "accepted", "{settings}{shared}");
+    }
+}
