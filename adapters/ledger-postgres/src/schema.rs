@@ -18,7 +18,10 @@ const SCHEMA: &str = include_str!("schema.sql");
 const OLDEST_VERSION: i64 = 2;
 
 /// The steps by which a schema of [`OLDEST_VERSION`] comes to it, one version each.
-pub(crate) const STEPS: &[&str] = &[include_str!("../migrations/0003_common_statements.sql")];
+pub(crate) const STEPS: &[&str] = &[
+    include_str!("../migrations/0003_common_statements.sql"),
+    include_str!("../migrations/0004_links_without_clocks.sql"),
+];
 
 /// A schema of another version than this program's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -127,8 +127,7 @@ CREATE TABLE attachments (
     created_at   BIGINT NOT NULL,
     person       TEXT COLLATE "C",  -- `channel:id` of the person whose turn it came with, if any
     forgotten_at BIGINT,            -- the row stays as the tombstone of its number
-    link_revocations BIGINT NOT NULL DEFAULT 0, -- how often the links to it were revoked
-    links_revoked_at BIGINT,                    -- when they were, last
+    link_revocations BIGINT NOT NULL DEFAULT 0, -- changes whenever the links to it are revoked
     UNIQUE (lane, number)
 );
 CREATE INDEX attachments_turn ON attachments (turn, sequence);

@@ -25,7 +25,7 @@ macro_rules! select_attachment {
     ($more:expr; $rest:expr) => {
         concat!(
             "SELECT attachments.id, lanes.conversation, number, source, filename, mime, bytes, sha256, media, description, ",
-            "visibility, created_at, link_revocations, links_revoked_at", $more, " FROM attachments JOIN lanes ON lanes.id = attachments.lane ", $rest
+            "visibility, created_at, link_revocations", $more, " FROM attachments JOIN lanes ON lanes.id = attachments.lane ", $rest
         )
     };
 }
@@ -47,7 +47,6 @@ impl FromRow for AttachmentFields {
             visibility: row.get("visibility")?,
             created_at: row.get("created_at")?,
             link_revocations: row.get("link_revocations")?,
-            links_revoked_at: row.get("links_revoked_at")?,
         })
     }
 }

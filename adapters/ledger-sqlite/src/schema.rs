@@ -17,7 +17,10 @@ const SCHEMA: &str = include_str!("schema.sql");
 const OLDEST_VERSION: i64 = 20;
 
 /// The steps by which a database of [`OLDEST_VERSION`] comes to it, one version each.
-const STEPS: &[&str] = &[include_str!("../migrations/0021_common_conditions.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../migrations/0021_common_conditions.sql"),
+    include_str!("../migrations/0022_links_without_clocks.sql"),
+];
 
 /// What follows the database's name in that of a copy, before the version.
 pub(crate) const COPY_SUFFIX: &str = ".version-";

@@ -94,8 +94,7 @@ CREATE TABLE attachments (
     created_at   INTEGER NOT NULL,
     person       TEXT,                           -- `channel:id` of the person whose turn it came with, if any
     forgotten_at INTEGER,                        -- the row stays as the tombstone of its number
-    link_revocations INTEGER NOT NULL DEFAULT 0, -- how often the links to it were revoked
-    links_revoked_at INTEGER,                    -- when they were, last
+    link_revocations INTEGER NOT NULL DEFAULT 0, -- changes whenever the links to it are revoked
     UNIQUE (lane, number)
 ) STRICT;
 CREATE INDEX attachments_turn ON attachments (turn, sequence);

@@ -45,7 +45,7 @@ pub(crate) async fn move_into_ledger(key_file: &Path, storage: &dyn Storage) -> 
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use satchel_domain::{LinkRevocation, Timestamp};
+    use satchel_domain::LinkRevocation;
     use satchel_ports::MockStorage;
     use uuid::Uuid;
 
@@ -59,7 +59,7 @@ mod tests {
             let mut counts = counted.lock().unwrap();
             let Some(count) = counts.get_mut(&file) else { return Ok(None) };
             *count += 1;
-            Ok(Some(LinkRevocation { count: *count, at: Timestamp(0) }))
+            Ok(Some(LinkRevocation { count: *count, planned_count: *count }))
         });
         (storage, counts)
     }

@@ -110,7 +110,6 @@ async fn plan_response(
 ) -> Result<Plan, LedgerError> {
     let capabilities = lane.channel.capabilities(&lane.lease.conversation);
     let Some(links) = &services.links else { return Ok(plan(response, &capabilities)) };
-    let planned_at = services.clock.now();
     let refused = RefCell::new(Vec::new());
     let plan = plan_with_links(response, &capabilities, &|file| {
         refused.borrow_mut().push(file.id);
@@ -126,7 +125,7 @@ async fn plan_response(
     }
     Ok(plan_with_links(response, &capabilities, &|file| {
         let record = records.get(&file.id).and_then(Option::as_ref)?;
-        links.create_link(record, planned_at)
+        links.create_link(record)
     }))
 }
 
@@ -168,9 +167,7 @@ mod tests {
         Attachment, AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, Sha256, Timestamp, Visibility,
         part::{FileForm, FileItem},
     };
-    use satchel_ports::{
-        HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger,
-    };
+    use satchel_ports::{HolderId, Lease, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger};
     use satchel_routing::{deliver::DeliveryHandle, tables};
     use tokio_util::sync::CancellationToken;
     use uuid::Uuid;
@@ -199,7 +196,7 @@ mod tests {
     async fn oversized_file_notice_has_link_by_its_current_record() {
         let mut ledger = MockLedger::default();
         // Its links were revoked during the turn.
-        let revocation = LinkRevocation { count: 2, at: Timestamp(4) };
+        let revocation = LinkRevocation { count: 2, planned_count: 2 };
         let revoked = Attachment { link_revocation: Some(revocation), ..file(64_000_000) };
         ledger
             .archive
@@ -214,10 +211,8 @@ mod tests {
         };
         ledger.turns.expect_complete_turn().times(1).withf(move |_, turn| has_link(turn)).returning(|_, _| Ok(None));
         let mut links = MockFileLinks::new();
-        let matches_file = move |file: &Attachment, planned_at: &Timestamp| {
-            file.link_revocation == Some(revocation) && *planned_at == Timestamp(5)
-        };
-        links.expect_create_link().withf(matches_file).returning(|_, _| Some("https://a.example/links/x".into()));
+        let matches_file = move |file: &Attachment| file.link_revocation == Some(revocation);
+        links.expect_create_link().withf(matches_file).returning(|_| Some("https://a.example/links/x".into()));
         let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
         let published: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
         let recorded = Arc::clone(&published);
@@ -227,7 +222,6 @@ mod tests {
         });
         channel.expect_capabilities().returning(|_| tables::telegram());
         let services = AgentServices {
-            clock: Arc::new(ManualClock::at(Timestamp(5))),
             links: Some(Arc::new(links)),
             ..crate::fixtures::services(ledger, bus, MockLanguageModel::new())
         };

@@ -154,21 +154,29 @@ pub struct Attachment {
     /// Whether the person gets it.
     #[serde(default)]
     pub visibility: Visibility,
-    /// The last revocation of the links to it. Only a record that the ledger returns has it.
+    /// The last revocation of the links to it. Only a file that the ledger returns has it.
     #[serde(skip)]
     pub link_revocation: Option<LinkRevocation>,
 }
 
-/// The revocation of all links to a file that existed at a moment.
+/// The last revocation of all links to a file.
 ///
-/// A revoked link is recognized by the count, not by a clock, so that a link that was made while the clock was ahead is
-/// revoked like all others.
+/// What was made before it is recognized by the count, not by a clock: the clocks of two machines may differ by an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRevocation {
-    /// How often the links to the file have been revoked.
+    /// The count of revocations, which links hold.
     pub count: u32,
-    /// The time of the last revocation.
-    pub at: Timestamp,
+    /// The count when what names the file was stored, such as a part of a reply; in the file's own record the same as
+    /// `count`.
+    pub planned_count: u32,
+}
+
+impl LinkRevocation {
+    /// Whether the links were revoked after what names the file was stored.
+    #[must_use]
+    pub fn is_after_plan(&self) -> bool {
+        self.count != self.planned_count
+    }
 }
 
 impl NewAttachment {

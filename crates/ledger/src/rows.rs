@@ -169,7 +169,6 @@ pub struct AttachmentFields {
     pub visibility: String,
     pub created_at: i64,
     pub link_revocations: i64,
-    pub links_revoked_at: Option<i64>,
 }
 
 impl AttachmentFields {
@@ -187,15 +186,15 @@ impl AttachmentFields {
             description: self.description,
             created_at: Timestamp(self.created_at),
             visibility: from_text(self.visibility, "visibility of a file")?,
-            link_revocation: link_revocation(self.link_revocations, self.links_revoked_at)?,
+            link_revocation: link_revocation(self.link_revocations)?,
         })
     }
 }
 
-/// The last revocation of the links to a file, of which there were so many.
-pub fn link_revocation(count: i64, at: Option<i64>) -> Result<Option<LinkRevocation>> {
-    let count = number(count, "count of revocations")?;
-    Ok(at.map(|at| LinkRevocation { count, at: Timestamp(at) }))
+/// The last revocation of the links to a file, of which there were so many, as the file's record has it.
+pub fn link_revocation(count: i64) -> Result<Option<LinkRevocation>> {
+    let count: u32 = number(count, "count of revocations")?;
+    Ok((count > 0).then_some(LinkRevocation { count, planned_count: count }))
 }
 
 pub fn conversation(text: &str) -> Result<ConversationId> {

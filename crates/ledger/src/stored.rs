@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{Attachment, AttachmentId, ConversationId, Filename, Sha256, Visibility};
+use satchel_domain::{Attachment, AttachmentId, ConversationId, Filename, LinkRevocation, Sha256, Visibility};
 use serde::{Deserialize, Serialize};
 
 use crate::rows::AttachmentFields;
@@ -41,6 +41,9 @@ pub struct AttachmentRef {
     description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     visibility: Option<Visibility>,
+    /// How often the links to it had been revoked when the row was written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    link_revocations: u32,
     /// The bytes of a copy. Those of a page that was shown as a picture are not its document's.
     #[serde(default, skip_serializing)]
     sha256: Option<Sha256>,
@@ -48,8 +51,12 @@ pub struct AttachmentRef {
 
 impl From<AttachmentId> for AttachmentRef {
     fn from(id: AttachmentId) -> Self {
-        Self { id, filename: None, mime: None, description: None, visibility: None, sha256: None }
+        Self { id, filename: None, mime: None, description: None, visibility: None, link_revocations: 0, sha256: None }
     }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The records of the files that some rows name.
@@ -83,6 +90,16 @@ impl AttachmentRecords {
         self.0.remove(&file)
     }
 
+    /// Lets new references to files be as old as these: what takes the place of a part was planned with it.
+    pub fn keep_plan<'a>(&mut self, planned: impl IntoIterator<Item = &'a AttachmentRef>) {
+        for file in planned {
+            let record = self.0.get_mut(&file.id);
+            if let Some(last) = record.and_then(|record| record.link_revocation.as_mut()) {
+                last.planned_count = file.link_revocations;
+            }
+        }
+    }
+
     /// The form in which a row names a file. Its number and its conversation are always those of the record.
     pub fn refer(&self, file: &Attachment) -> Result<AttachmentRef> {
         let record = self.0.get(&file.id).ok_or_else(|| StoredError::unknown_file(file.id))?;
@@ -95,18 +112,21 @@ impl AttachmentRecords {
             mime: Some(file.mime.clone()).filter(|mime| *mime != record.mime),
             description: Some(file.description.clone()).filter(|description| *description != record.description),
             visibility: Some(file.visibility).filter(|visibility| *visibility != record.visibility),
+            link_revocations: record.link_revocation.map_or(0, |last| last.planned_count),
             sha256: None,
         })
     }
 
     /// The file that a row names; its tombstone if it was forgotten.
     pub fn resolve(&self, file: AttachmentRef) -> Result<Attachment> {
-        let AttachmentRef { id, filename, mime, description, visibility, sha256 } = file;
+        let AttachmentRef { id, filename, mime, description, visibility, link_revocations, sha256 } = file;
         let record = self.0.get(&id).cloned().ok_or(StoredError::Invalid { what: "file's id" })?;
         if record.is_forgotten() || sha256.is_some_and(|sha256| sha256 != record.sha256) {
             return Ok(record);
         }
+        let planned = |last: LinkRevocation| LinkRevocation { planned_count: link_revocations, ..last };
         Ok(Attachment {
+            link_revocation: record.link_revocation.map(planned),
             filename: filename.unwrap_or(record.filename),
             mime: mime.unwrap_or(record.mime),
             description: description.unwrap_or(record.description),

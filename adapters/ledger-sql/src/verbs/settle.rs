@@ -65,7 +65,8 @@ async fn insert_children<S: Session>(
     )
     .await?;
     let files = children.iter().flat_map(|planned| planned.content.files()).map(|item| item.attachment.id).collect();
-    let records = attachments::require_records(db, &lease.conversation, files).await?;
+    let mut records = attachments::require_records(db, &lease.conversation, files).await?;
+    records.keep_plan(row.content.iter().flat_map(PartContent::files).map(|item| &item.attachment));
     let parent = Part { position: rows::number(row.position, "position")?, ..parent.clone() };
     let replacements = satchel_ledger::replacements(&parent, children, &mut || db.new_id());
     for child in &replacements {

@@ -1,9 +1,7 @@
 //! Links that open one file to whoever has them, for a while.
 
-use std::time::Duration;
-
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use satchel_domain::{Attachment, Timestamp};
+use satchel_domain::{Attachment, LinkRevocation, Timestamp};
 use satchel_ports::{
     FileLinks, LINK_TTL,
     ledger::{Archive, AttachmentKey, Storage},
@@ -114,7 +112,7 @@ async fn links_from_other_channels_open_and_expire_alike() {
         let found = stage.ledger.attachment(&conversation(), AttachmentKey::Id(made.id)).await.unwrap();
         found.expect("it is stored")
     };
-    let given = links.create_link(&record().await, before).unwrap();
+    let given = links.create_link(&record().await).unwrap();
     assert_eq!(links.redact_links(&format!("kept as #1: <{given}>!")), "kept as #1: <(a link)>!");
     assert!(!given.contains(|c: char| c.is_whitespace() || "<>".contains(c)), "{given}");
     let answer = open(&given).await;
@@ -125,7 +123,7 @@ async fn links_from_other_channels_open_and_expire_alike() {
     let made_at = Timestamp(said["expires_at"].as_i64().unwrap() - LINK_TTL.as_millis() as i64);
     assert!((before..=stage.clock.now()).contains(&made_at), "it expires");
     let elsewhere = Attachment { conversation: "telegram:41".parse().unwrap(), ..record().await };
-    problem(open(&links.create_link(&elsewhere, before).unwrap()).await, 410, "link_expired").await;
+    problem(open(&links.create_link(&elsewhere).unwrap()).await, 410, "link_expired").await;
     problem(open(&format!("{given}x")).await, 404, "not_found").await;
 
     // All end at once, on the running page, whoever made them and whoever ends them.
@@ -135,9 +133,10 @@ async fn links_from_other_channels_open_and_expire_alike() {
     stage.ledger.revoke_links(made.id).await.unwrap();
     problem(open(&given).await, 410, "link_expired").await;
     problem(open(&by_api).await, 410, "link_expired").await;
-    assert_eq!(links.create_link(&record().await, before), None, "a reply from before brings none back");
-    let later = stage.clock.now().saturating_add(Duration::from_millis(1));
-    let second = links.create_link(&record().await, later).unwrap();
+    let planned = LinkRevocation { count: 1, planned_count: 0 };
+    let planned = Attachment { link_revocation: Some(planned), ..record().await };
+    assert_eq!(links.create_link(&planned), None, "a reply from before brings none back");
+    let second = links.create_link(&record().await).unwrap();
     assert_eq!(open(&second).await.status(), 200, "a new one works");
     let revoke = stage.client.delete(stage.url(&path)).header("authorization", bearer);
     assert_eq!(revoke.send().await.unwrap().status(), 204);

@@ -280,7 +280,7 @@ mod tests {
     #[tokio::test]
     async fn unlink_revokes_existing_links_and_reports_others() {
         let of_17 = |file: &AttachmentId| *file == AttachmentId(Uuid::from_u128(17));
-        let revocation = LinkRevocation { count: 1, at: Timestamp(0) };
+        let revocation = LinkRevocation { count: 1, planned_count: 1 };
         let mut ledger = ledger_with_17();
         ledger.storage.expect_revoke_links().withf(of_17).times(1).returning(move |_| Ok(Some(revocation)));
         let ledger = Ledger::from(ledger);

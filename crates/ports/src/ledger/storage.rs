@@ -24,7 +24,8 @@ use crate::audit::{AuditQuery, AuditRecord};
 /// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
 ///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
 /// - Every record of a file that is read after `revoke_links` has returned, by any process, has its revocation; the count
-///   only grows, also of a forgotten file, whose number is never another's.
+///   never has an earlier value again, also of a forgotten file, whose number is never another's.
+/// - A file of a part has the count of revocations that it had when its reply was planned, also in what replaces the part.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Storage: Send + Sync {

@@ -231,17 +231,13 @@ async fn closing_notice_after(
     replacements: &[Part],
 ) -> Result<Option<String>, LedgerError> {
     let turn = context.archive.turn(part.turn).await?;
-    // A replacement is younger than the reply. A revocation since the reply was planned applies to all of its parts.
-    let reply = turn.iter().flat_map(|turn| &turn.parts).filter(|part| part.question.is_none());
-    let creation_times = reply.map(|part| part.created_at);
-    let planned_at = creation_times.fold(part.created_at, Ord::min);
     let stored_files = turn.iter().flat_map(|turn| &turn.parts).filter_map(Part::content).flat_map(PartContent::files);
     // Links may have been revoked since the part was read, which can be hours ago.
     let records: HashMap<AttachmentId, &Attachment> =
         stored_files.map(|item| (item.attachment.id, &item.attachment)).collect();
     let make_link: MakeLink<'_> = &|file| {
         let record = records.get(&file.id).copied().unwrap_or(file);
-        context.links.as_ref()?.create_link(record, planned_at)
+        context.links.as_ref()?.create_link(record)
     };
     let Some(turn) = &turn else {
         return Ok(closing_notice(replacements, make_link));

@@ -293,8 +293,8 @@ async fn what_is_too_old_is_given_up_unsent() {
 #[tokio::test(start_paused = true)]
 async fn oversized_file_notice_creates_one_link() {
     let mut links = MockFileLinks::new();
-    let named = |file: &Attachment, _: &Timestamp| file.id == AttachmentId(Uuid::from_u128(1));
-    links.expect_create_link().withf(named).times(1).returning(|_, _| Some("https://a.example/links/x".into()));
+    let named = |file: &Attachment| file.id == AttachmentId(Uuid::from_u128(1));
+    links.expect_create_link().withf(named).times(1).returning(|_| Some("https://a.example/links/x".into()));
     let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
     let answers = vec![refused(Refusal::TooLarge { limit: Some(5) })];
     let stage = DeliveryHarness { links: Some(links), ..DeliveryHarness::new(vec![part(1, document)], answers) };
@@ -307,25 +307,25 @@ async fn oversized_file_notice_creates_one_link() {
 
 #[tokio::test(start_paused = true)]
 async fn late_failure_creates_no_link_after_revocation() {
-    for (reply, part_of_it, ended) in [(0, 0, true), (0, 60_000, true), (60_000, 60_000, false)] {
+    for (planned_count, is_revoked) in [(0, true), (1, false)] {
         let mut links = MockFileLinks::new();
-        links.expect_create_link().returning(|file, planned| {
-            let revoked_at = file.link_revocation.expect("the record was read before the revocation").at;
-            (planned > revoked_at).then(|| "https://a.example/links/x".into())
+        links.expect_create_link().returning(|file| {
+            let last = file.link_revocation.expect("the part was read again after the revocation");
+            (!last.is_after_plan()).then(|| "https://a.example/links/x".into())
         });
         let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
-        let first = Part { created_at: Timestamp(reply), state: PartState::Replaced { by: Vec::new() }, ..text(2) };
-        let late = Part { created_at: Timestamp(part_of_it), ..part(1, document) };
+        let late = part(1, document);
         let answers = vec![not_sent(120_000), refused(Refusal::TooLarge { limit: Some(5) })];
         // The links are revoked while the part waits.
         let mut revoked = late.clone();
         let Operation::Post { content: PartContent::File(item) } = &mut revoked.operation else { panic!("a file") };
-        item.attachment.link_revocation = Some(LinkRevocation { count: 1, at: Timestamp(30_000) });
-        let known = vec![first, revoked];
+        item.attachment.link_revocation = Some(LinkRevocation { count: 1, planned_count });
+        let known = vec![revoked];
         let stage = DeliveryHarness { links: Some(links), known, ..DeliveryHarness::new(vec![late], answers) };
         let told = Arc::clone(&stage.told);
         stage.log().await;
-        let kept = if ended { "/resend 17" } else { "<https://a.example/links/x> (for 7 days; a new one: /resend 17)" };
+        let kept =
+            if is_revoked { "/resend 17" } else { "<https://a.example/links/x> (for 7 days; a new one: /resend 17)" };
         let expected = format!("0 of 1 file sent; a.jpg is 9 B, the limit here is 5 B; kept as #17: {kept}");
         assert_eq!(*told.lock().unwrap(), [expected]);
     }

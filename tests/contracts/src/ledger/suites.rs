@@ -269,6 +269,7 @@ macro_rules! storage_contract {
             usage::needed_file_is_not_forgotten
             usage::only_its_person_forgets_a_file
             usage::revoked_links_stay_revoked_in_every_process
+            usage::reply_knows_of_later_revocations
             turns::conversations_with_recent_turns_are_active
         }
     };
