@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{Attachment, AttachmentId, ConversationId, LinkRevocation, Timestamp};
+use satchel_domain::{Attachment, AttachmentId, LinkRevocation, Timestamp};
 use satchel_ports::{Clock, FileLinks, LINK_TTL};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,6 @@ use crate::{
 /// The signed content of a link.
 #[derive(Debug, Serialize, Deserialize)]
 struct LinkClaims {
-    conversation: ConversationId,
     attachment: AttachmentId,
     /// How often the file's links had been revoked when this one was made.
     behind: u32,
@@ -32,7 +31,6 @@ pub(crate) struct SignedLinks {
 /// [was revoked](Self::is_revoked).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct VerifiedLink {
-    pub(crate) conversation: ConversationId,
     pub(crate) attachment: AttachmentId,
     revocations: u32,
 }
@@ -67,7 +65,7 @@ impl SignedLinks {
     /// Creates a link to a file, by its record, under an origin such as `https://satchel.example.org`.
     pub(crate) fn create(&self, origin: &str, file: &Attachment, now: Timestamp, ttl: Duration) -> SignedLink {
         let (behind, expires_at) = (revocation_count(file), now.saturating_add(ttl));
-        let claims = LinkClaims { conversation: file.conversation.clone(), attachment: file.id, behind, expires_at };
+        let claims = LinkClaims { attachment: file.id, behind, expires_at };
         SignedLink { url: format!("{}{}", link_prefix(origin), self.key.sign(Purpose::Link, &claims)), expires_at }
     }
 
@@ -77,8 +75,7 @@ impl SignedLinks {
         if claims.expires_at <= now {
             return LinkCheck::Expired;
         }
-        let LinkClaims { conversation, attachment, behind, .. } = claims;
-        LinkCheck::Valid(VerifiedLink { conversation, attachment, revocations: behind })
+        LinkCheck::Valid(VerifiedLink { attachment: claims.attachment, revocations: claims.behind })
     }
 }
 
@@ -197,7 +194,7 @@ mod tests {
         };
         let opens = |link: &str, file: &Attachment| match links.check(link, now) {
             LinkCheck::Valid(target) => {
-                assert_eq!((&target.conversation, target.attachment), (&file.conversation, file.id));
+                assert_eq!(target.attachment, file.id);
                 !target.is_revoked(file)
             }
             _ => false,

@@ -11,7 +11,8 @@ pub const LINK_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 ///
 /// # Contract
 /// - A link opens its one file for [`LINK_TTL`] from when it was made, and nothing else; anyone with the link can open
-///   it without a login, until the links to the file are [revoked](crate::ledger::Storage::revoke_links).
+///   it without a login, until the links to the file are [revoked](crate::ledger::Storage::revoke_links). It doesn't matter
+///   what the file's conversation is called by then.
 /// - A response that was planned before a file's last revocation gets no link to it that opens, even if a part of it fails
 ///   later; one that was planned after it gets one that does. The file tells both, by counts and not by a clock, so it
 ///   should be read just before.

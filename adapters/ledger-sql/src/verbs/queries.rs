@@ -120,6 +120,9 @@ impl<'a> Statement<'a> {
         if let Some(lane) = lane {
             self.push_bound(" AND lane =", lane);
         }
+        if let Some(file) = query.file {
+            self.push_bound(" AND attachments.id =", Parameter::Id(file.0));
+        }
         if let Some(turn) = query.turn {
             self.push_bound(" AND turn =", Parameter::Id(turn.0));
         }

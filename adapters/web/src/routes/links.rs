@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use satchel_domain::Attachment;
-use satchel_ports::ledger::AttachmentKey;
+use satchel_ports::ledger::{AttachmentKey, AttachmentQuery};
 
 use super::{
     ApiPath, ApiQuery,
@@ -100,7 +100,7 @@ pub(crate) async fn revoke(
 pub(crate) async fn open_link(
     State(state): State<Arc<AppState>>,
     ApiPath(link): ApiPath<String>,
-    ApiQuery(query): ApiQuery<DownloadQuery>,
+    ApiQuery(download): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let link = match state.channel.links().check(&link, state.clock.now()) {
@@ -108,11 +108,13 @@ pub(crate) async fn open_link(
         LinkCheck::Expired => return Err(link_expired()),
         LinkCheck::Unknown => return Err(Problem::not_found("link")),
     };
-    let found = state.archive.attachment(&link.conversation, AttachmentKey::Id(link.attachment)).await?;
+    // By its id alone, because its conversation may have another name by now.
+    let query = AttachmentQuery { file: Some(link.attachment), ..AttachmentQuery::default() };
+    let found = state.archive.attachments(&query).await?.pop();
     // A stranger doesn't learn why.
-    let found = found.filter(|file| !file.is_forgotten() && !link.is_revoked(file)).ok_or_else(link_expired)?;
+    let found = found.filter(|file| !link.is_revoked(file)).ok_or_else(link_expired)?;
     let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
-    let mut response = serve_file(&*state.blobs, &headers, served, query.is_download()).await?;
+    let mut response = serve_file(&*state.blobs, &headers, served, download.is_download()).await?;
     // A cached response would outlive the link.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)

@@ -3,8 +3,8 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use satchel_domain::{Attachment, LinkRevocation, Timestamp};
 use satchel_ports::{
-    FileLinks, LINK_TTL,
-    ledger::{Archive, AttachmentKey, Storage},
+    FileLinks, Inbox, LINK_TTL,
+    ledger::{Archive, AttachmentKey, RenameOutcome, Storage},
 };
 use serde_json::{Value, json};
 
@@ -122,8 +122,6 @@ async fn links_from_other_channels_open_and_expire_alike() {
     let said: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(said).unwrap()).unwrap();
     let made_at = Timestamp(said["expires_at"].as_i64().unwrap() - LINK_TTL.as_millis() as i64);
     assert!((before..=stage.clock.now()).contains(&made_at), "it expires");
-    let elsewhere = Attachment { conversation: "telegram:41".parse().unwrap(), ..record().await };
-    problem(open(&links.create_link(&elsewhere).unwrap()).await, 410, "link_expired").await;
     problem(open(&format!("{given}x")).await, 404, "not_found").await;
 
     // All end at once, on the running page, whoever made them and whoever ends them.
@@ -141,6 +139,22 @@ async fn links_from_other_channels_open_and_expire_alike() {
     let revoke = stage.client.delete(stage.url(&path)).header("authorization", bearer);
     assert_eq!(revoke.send().await.unwrap().status(), 204);
     problem(open(&second).await, 410, "link_expired").await;
+}
+
+/// As a Telegram group gets another name when it becomes a supergroup.
+#[tokio::test]
+async fn link_opens_in_renamed_conversation_until_revoked() {
+    let stage = Stage::new().await;
+    let (file, path) = stage.file("a.txt", "x").await;
+    let given = read(link(&stage, &path, 24).await).await;
+    let open = async || stage.visitor.get(given["url"].as_str().unwrap()).send().await.unwrap();
+    let renamed = stage.ledger.rename_conversation(&conversation(), &"web:renamed".parse().unwrap()).await;
+    assert_eq!(renamed.unwrap(), RenameOutcome::Renamed);
+    let opened = open().await;
+    assert_eq!(opened.status(), 200);
+    assert_eq!(opened.text().await.unwrap(), "x");
+    stage.ledger.revoke_links(file.id).await.unwrap();
+    problem(open().await, 410, "link_expired").await;
 }
 
 #[tokio::test]

@@ -145,6 +145,8 @@ pub enum AttachmentKey {
 /// A query for files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttachmentQuery {
+    /// Only this one.
+    pub file: Option<AttachmentId>,
     /// Only those of this conversation.
     pub conversation: Option<ConversationId>,
     /// Only those of this turn.

@@ -51,7 +51,11 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     assert_eq!(listed(AttachmentQuery { before: Some(3), limit: Some(1), ..here.clone() }).await, [2]);
     assert_eq!(listed(AttachmentQuery { before: Some(1), ..here.clone() }).await, [0; 0]);
     let sha256 = Some(first.attachments[1].sha256);
-    assert_eq!(listed(AttachmentQuery { sha256, ..here }).await, [2]);
+    assert_eq!(listed(AttachmentQuery { sha256, ..here.clone() }).await, [2]);
+    let file = Some(first.attachments[1].id);
+    assert_eq!(listed(AttachmentQuery { file, ..AttachmentQuery::default() }).await, [2], "in any conversation");
+    let file = Some(first.attachments[0].id);
+    assert_eq!(listed(AttachmentQuery { file, sha256, ..here }).await, [0; 0]);
     assert_eq!(listed(AttachmentQuery { turn: Some(other_turn), ..AttachmentQuery::default() }).await, [1]);
     assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
 }
