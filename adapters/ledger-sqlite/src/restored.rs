@@ -78,7 +78,8 @@ pub fn find_restored_copy(data_dir: &Path) -> Result<Option<RestoredCopy>, OpenE
 }
 
 impl SqliteLedger {
-    /// Marks the database as a copy that was restored from a backup, and holds back what was unsettled in it.
+    /// Marks the database as a copy that was restored from a backup, holds back what was unsettled in it, and revokes all
+    /// links to files.
     ///
     /// # Errors
     /// When the ledger fails.
@@ -145,6 +146,16 @@ async fn hold_back(db: &Database, backup_at: Timestamp, original: &Path) -> Resu
     .await?;
     restored_copy::complete_turns(db).await?;
     db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", params![]).await?;
+    revoke_all_links(db).await
+}
+
+/// Revokes the links to all files: which of them the original has revoked since the backup isn't known here.
+async fn revoke_all_links(db: &Database) -> Result<()> {
+    // The original counts on from the backup, and other copies may have been restored from it, so no count follows from
+    // another. The end of an id is random.
+    let [.., first, second, third, fourth] = db.new_id().into_bytes();
+    let count = (u32::from_be_bytes([first, second, third, fourth]) >> 1).max(1);
+    db.run("UPDATE attachments SET link_revocations = $1", params![count]).await?;
     Ok(())
 }
 

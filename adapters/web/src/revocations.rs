@@ -14,8 +14,8 @@ struct OldRevocation {
     times: u32,
 }
 
-/// Moves what the file says into the ledger. The file stays under another name, for who goes back to the earlier version. If
-/// the process dies during the move, the next start counts some revocations again.
+/// Moves what the file says into the ledger. The file stays under another name. If the process dies during the move, the
+/// next start counts some revocations again.
 ///
 /// # Errors
 /// When the file can't be read, because revoked links would open again, and when the ledger fails.

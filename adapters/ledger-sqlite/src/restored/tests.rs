@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{
-    ChannelName, FileReference, Filename, InboundMessage, MediaInfo, PartContent, Sender, Sha256, StoredBlob,
+    AttachmentId, AttachmentSource, ChannelName, FileReference, Filename, InboundMessage, MediaInfo, NewAttachment,
+    PartContent, Sender, Sha256, StoredBlob,
 };
 use satchel_local::UuidV7;
 use satchel_ports::{
-    Archive, Inbox, Leases, ManualClock, Outbox, Storage,
-    ledger::{ClaimMode, OutboxQuery, QueuedMessage, WorkFilter},
+    Archive, Inbox, Leases, ManualClock, Outbox, Storage, Turns,
+    ledger::{AttachmentQuery, ClaimMode, OutboxQuery, QueuedMessage, WorkFilter},
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -171,6 +172,27 @@ async fn edit_of_released_message_replaces_it() {
     ledger.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_eq!(claim(&ledger).await, Some((Some("queued, mended".to_owned()), true)));
     assert!(ledger.held_back().await.unwrap().unwrap().received.is_empty());
+}
+
+/// The original goes on counting from what the backup has, and so does each copy of it.
+#[tokio::test]
+async fn copies_have_link_counts_of_their_own() {
+    let mut counts = Vec::new();
+    for _copy in 0..2 {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = open(&directory, BACKUP_AT).await;
+        let turn = ledger.receive(&message("draw it", 1), ClaimMode::Never).await.unwrap().turn;
+        let (id, name) = (AttachmentId(Uuid::from_u128(5)), Filename::from_untrusted("photo.png"));
+        let file = NewAttachment::new(id, AttachmentSource::Tool, name, uploaded(), BACKUP_AT);
+        ledger.register_files(turn, &[file]).await.unwrap();
+        ledger.revoke_links(id).await.unwrap();
+        ledger.hold_back(BACKUP_AT, PathBuf::from("/srv/satchel")).await.unwrap();
+        let files = ledger.attachments(&AttachmentQuery::default()).await.unwrap();
+        let count = files[0].link_revocation.expect("its links are revoked").count;
+        assert_eq!(ledger.revoke_links(id).await.unwrap().unwrap().count, count + 1);
+        counts.push(count);
+    }
+    assert!(counts.iter().all(|count| *count > 1_000) && counts[0] != counts[1], "{counts:?}");
 }
 
 #[tokio::test]

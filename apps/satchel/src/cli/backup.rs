@@ -45,7 +45,8 @@ pub enum ExistingBackupCommand {
     },
     /// Restore a backup into a new data directory
     #[command(after_help = "The copy does not start before `satchel backup release` has decided about what it holds \
-                      back.\n\nExample:\n  satchel backup restore /mnt/backup/satchel --to /var/lib/satchel")]
+                      back. Links to files that were made before don't open in it.\n\nExample:\n  satchel backup \
+                      restore /mnt/backup/satchel --to /var/lib/satchel")]
     Restore(BackupRestoreOptions),
 }
 

@@ -28,11 +28,16 @@ async fn open_link(server: &ServerProcess, link: &str) -> (u16, Vec<u8>) {
     (response.status().as_u16(), response.bytes().await.expect("a body ends").to_vec())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn oversized_telegram_file_opens_by_link_until_revoked() {
+/// A bot that takes files of 1 KB, and Ann, who has a chat with it.
+async fn start_telegram() -> FakeTelegram {
     let telegram = FakeTelegram::start(TelegramRules { upload_bytes: 1_000, ..TelegramRules::default() });
     let telegram = telegram.await.expect("a loopback port");
     telegram.private_chat(telegram.person(ANN, "Ann"));
+    telegram
+}
+
+/// A configuration with that bot and a page that others reach.
+fn home_with(telegram: &FakeTelegram) -> TestHome {
     let home = TestHome::new();
     let (token, url) = (telegram.token(), telegram.api_url());
     let settings = format!(
@@ -41,19 +46,34 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
          delivery: {{ pace: off }}\nmodel: offline\n"
     );
     home.write_file("satchel.yaml", settings);
+    home
+}
+
+/// What the bot has written to Ann behind `nth` other texts.
+async fn wait_for_text(telegram: &FakeTelegram, nth: usize) -> String {
+    let told = telegram.wait_until(|transcript| transcript.texts(ANN).len() > nth).await;
+    assert!(told.is_ok(), "{}", telegram.transcript());
+    telegram.transcript().texts(ANN)[nth].to_owned()
+}
+
+/// Sends a film that is too large for the bot to send back, has it sent again, and returns the notice about that.
+async fn resend_film(telegram: &FakeTelegram, bytes: Vec<u8>) -> String {
+    let film = FakeFile::from_bytes("film.mov", "video/quicktime", bytes);
+    telegram.person_sends(ANN, ANN, PersonMessage::file(FileKind::Document, film).caption("list my files"));
+    wait_for_text(telegram, 0).await;
+    telegram.person_says(ANN, ANN, "/resend 1");
+    wait_for_text(telegram, 1).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oversized_telegram_file_opens_by_link_until_revoked() {
+    let telegram = start_telegram().await;
+    let home = home_with(&telegram);
     let server = ServerProcess::start(&home, &[]);
-    let wait_for_text = async |nth: usize| {
-        let told = telegram.wait_until(|transcript| transcript.texts(ANN).len() > nth).await;
-        assert!(told.is_ok(), "{}", telegram.transcript());
-        telegram.transcript().texts(ANN)[nth].to_owned()
-    };
+    let wait_for_text = async |nth: usize| wait_for_text(&telegram, nth).await;
 
     let bytes = b"frame".repeat(1_000);
-    let film = FakeFile::from_bytes("film.mov", "video/quicktime", bytes.clone());
-    telegram.person_sends(ANN, ANN, PersonMessage::file(FileKind::Document, film).caption("list my files"));
-    wait_for_text(0).await;
-    telegram.person_says(ANN, ANN, "/resend 1");
-    let notice = wait_for_text(1).await;
+    let notice = resend_film(&telegram, bytes.clone()).await;
     assert!(notice.starts_with("0 of 1 file sent; film.mov is 5 KB, the limit here is"), "{notice}");
     assert!(notice.ends_with(" (for 7 days; a new one: /resend 1)"), "{notice}");
     let [link] = find_links(&notice)[..] else { panic!("not one link: {notice}") };
@@ -84,6 +104,37 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
     let server = ServerProcess::start(&home, &[]);
     assert_eq!(open_link(&server, find_links(&second)[0]).await.0, 410);
     assert!(!earlier.exists(), "it was moved into the ledger");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+}
+
+/// The copy has the key by which links are signed, and the count of revocations that its backup has.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_revoked_after_backup_stays_revoked_in_copy() {
+    let telegram = start_telegram().await;
+    let home = home_with(&telegram);
+    let server = ServerProcess::start(&home, &[]);
+    let bytes = b"frame".repeat(1_000);
+    let notice = resend_film(&telegram, bytes.clone()).await;
+    let [link] = find_links(&notice)[..] else { panic!("not one link: {notice}") };
+    assert_eq!(open_link(&server, link).await, (200, bytes));
+    let succeed = |arguments: &[&str]| {
+        let output = home.run(arguments);
+        assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    };
+    succeed(&["backup", "create", "../backups", "--with-secrets"]);
+    telegram.person_says(ANN, ANN, "/unlink 1");
+    wait_for_text(&telegram, 2).await;
+    assert_eq!(open_link(&server, link).await.0, 410);
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+
+    succeed(&["backup", "restore", "../backups", "--to", "../restored"]);
+    let data = home.root().join("restored");
+    let copy = format!("storage.data_dir={}", data.to_str().expect("temporary directories have UTF-8 names"));
+    succeed(&["backup", "release", "--unsettled", "drop", "--missed", "skip", "--set", &copy]);
+    let server = ServerProcess::start(&home, &["--set", &copy]);
+    assert_eq!(open_link(&server, link).await.0, 410);
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit().exit_code(), Some(0));
 }
