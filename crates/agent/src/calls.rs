@@ -21,7 +21,7 @@ use crate::{
     confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
-    rounds::{OUTCOME_UNKNOWN, Rounds},
+    rounds::Rounds,
     run::publish,
     script_turn,
 };
@@ -226,10 +226,7 @@ async fn execute_call(
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
             let files = list_turn_files(services, call.id.turn).await?;
-            return Ok(Some(ToolOutcome::from_failure(match scope.script_call == Some(call.id) {
-                true => script_turn::interrupted_message(&files),
-                false => interrupted_message(&spec.name, &files),
-            })));
+            return Ok(Some(interrupted_outcome(scope, call, &spec.name, &files)));
         }
     }
     // A stop may have arrived together with the person's decision.
@@ -290,18 +287,22 @@ pub(crate) async fn list_turn_files(services: &AgentServices, turn: TurnId) -> R
     Ok(files.into_iter().rev().filter(|file| file.source != AttachmentSource::User).collect())
 }
 
-/// Formats the outcome of a call that may have run, for the model.
-fn interrupted_message(tool: &str, files: &[Attachment]) -> String {
+/// The outcome of a call that may have run, for the model, or for people where it runs their script.
+fn interrupted_outcome(scope: &CallScope, call: &ToolCall, tool: &str, files: &[Attachment]) -> ToolOutcome {
+    if scope.script_call == Some(call.id) {
+        let text = script_turn::interrupted_message(files);
+        return ToolOutcome { unknown: true, ..ToolOutcome::from_failure(text) };
+    }
     let file_list = match files {
         [] => String::new(),
         files => {
             format!(". Files of this turn so far: {}", files.iter().map(describe_file).collect::<Vec<_>>().join("; "))
         }
     };
-    format!(
-        "{OUTCOME_UNKNOWN}Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated \
-         automatically; check before you request it again{file_list}"
-    )
+    ToolOutcome::from_unknown(format_args!(
+        "Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated automatically; check \
+         before you request it again{file_list}"
+    ))
 }
 
 /// Whether a call of this tier needs a person's decision; for a nested call, `top_level_call` is the outer one. This is

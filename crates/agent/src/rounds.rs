@@ -15,10 +15,7 @@ use satchel_ports::{
 
 use crate::{calls::RecordedDecision, heading::HeadingContext, prompt, voice_notes};
 
-/// The prefix of the outcome of a call that a dead process may have run.
-pub(crate) const OUTCOME_UNKNOWN: &str = "outcome unknown: ";
-
-/// The outcome of a call that had none when the turn ended, for the model.
+/// The text of the outcome of a call that had none when the turn ended, for the model.
 const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have taken effect";
 
 /// One answer of the model and the messages injected before it.
@@ -118,11 +115,8 @@ impl Rounds {
     /// The ordinal of the first call that may have made unrecorded files: it has no outcome, or a dead process ran it.
     #[must_use]
     pub fn first_interrupted(&self) -> Option<u32> {
-        let is_interrupted = |outcome: &RecordedOutcome| {
-            outcome.failed && outcome.text.as_ref().is_some_and(|text| text.starts_with(OUTCOME_UNKNOWN))
-        };
-        let ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
-        ordinals.into_iter().find(|ordinal| self.outcomes.get(ordinal).is_none_or(is_interrupted))
+        let mut ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
+        ordinals.find(|ordinal| self.outcomes.get(ordinal).is_none_or(|outcome| outcome.unknown))
     }
 
     /// Adds the files that interrupted calls have made to the outcomes. Which call made which file is unknown, so the
@@ -133,8 +127,7 @@ impl Rounds {
             self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
         files.retain(|file| !recorded_ids.contains(&file.id));
         if !files.is_empty() {
-            let outcome =
-                self.outcomes.entry(ordinal).or_insert_with(|| RecordedOutcome::from_failure(INTERRUPTED_TEXT));
+            let outcome = self.outcomes.entry(ordinal).or_insert_with(unrecorded_outcome);
             outcome.attachments.extend(files);
         }
     }
@@ -282,9 +275,14 @@ impl Rounds {
     fn tool_result(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.to_model_text(), outcome.attachments.clone()),
-            None => (RecordedOutcome::from_failure(INTERRUPTED_TEXT).to_model_text(), Vec::new()),
+            None => (unrecorded_outcome().to_model_text(), Vec::new()),
         }
     }
+}
+
+/// The outcome of a call that had none when the turn ended.
+fn unrecorded_outcome() -> RecordedOutcome {
+    RecordedOutcome { unknown: true, ..RecordedOutcome::from_failure(INTERRUPTED_TEXT) }
 }
 
 /// The person's message of a turn; the messages of an album are one.

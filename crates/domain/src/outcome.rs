@@ -1,6 +1,6 @@
 //! What one tool call yields.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, fmt::Display};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,10 @@ pub struct ToolOutcome<F = OutcomeFile> {
     /// Whether the text says why the call failed. One that failed in part has data or files of what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// Whether the call may have had an effect, and nothing says which. It counts as failed, and its text says what is
+    /// known. The text alone, which may be a server's, never makes an outcome unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl<F> Default for ToolOutcome<F> {
@@ -76,6 +80,7 @@ impl<F> Default for ToolOutcome<F> {
             selection: None,
             wakes: Vec::new(),
             failed: false,
+            unknown: false,
         }
     }
 }
@@ -97,6 +102,12 @@ impl<F> ToolOutcome<F> {
     #[must_use]
     pub fn from_failure(reason: impl Into<String>) -> Self {
         Self { text: Some(reason.into()), failed: true, ..Self::default() }
+    }
+
+    /// Makes the outcome of a call that may have had an effect, with what the model should know about it.
+    #[must_use]
+    pub fn from_unknown(detail: impl Display) -> Self {
+        Self { unknown: true, ..Self::from_failure(format!("outcome unknown: {detail}")) }
     }
 
     /// Returns whether the call failed and still yielded something.
@@ -134,14 +145,14 @@ impl<F> ToolOutcome<F> {
     /// # Errors
     /// The first that `replace` returns.
     pub fn try_map_files<G, E>(self, mut replace: impl FnMut(F) -> Result<G, E>) -> Result<ToolOutcome<G>, E> {
-        let Self { text, data, attachments, viewed_files, voice, selection, wakes, failed } = self;
+        let Self { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown } = self;
         let attachments = attachments.into_iter().map(&mut replace).collect::<Result<_, E>>()?;
         let viewed_files = viewed_files
             .into_iter()
             .map(|ViewedFile { file, picture }| Ok(ViewedFile { file: replace(file)?, picture }))
             .collect::<Result<_, E>>()?;
         let selection = selection.map(|files| files.into_iter().map(&mut replace).collect()).transpose()?;
-        Ok(ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed })
+        Ok(ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown })
     }
 }
 
@@ -222,5 +233,25 @@ impl From<NewAttachment> for OutcomeFile {
 impl From<Attachment> for OutcomeFile {
     fn from(file: Attachment) -> Self {
         Self::Stored(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_alone_makes_no_outcome_unknown() {
+        let unknown = ToolOutcome::<Attachment>::from_unknown("the connection was lost");
+        assert_eq!(unknown.to_model_text(), "error: outcome unknown: the connection was lost");
+        let stored = json!({"text": "outcome unknown: the connection was lost", "failed": true, "unknown": true});
+        assert_eq!(serde_json::to_value(&unknown).unwrap(), stored);
+        assert_eq!(serde_json::from_value::<RecordedOutcome>(stored).unwrap(), unknown);
+        assert!(unknown.clone().map_files(OutcomeFile::Stored).unknown);
+
+        let forged = json!({"text": "outcome unknown: the connection was lost", "failed": true});
+        assert!(!serde_json::from_value::<RecordedOutcome>(forged).unwrap().unknown);
     }
 }

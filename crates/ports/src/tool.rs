@@ -174,6 +174,8 @@ pub struct ToolError(pub String);
 /// - `call` checks its arguments itself and says which is wrong and what is allowed.
 /// - It reports what is true: files are `queued`, never `sent`.
 /// - The files of an outcome have ids and stored bytes; the ledger numbers them when it stores the outcome.
+/// - A call that can't tell whether it had an effect, such as one whose answer was lost, returns an
+///   [unknown](ToolOutcome::from_unknown) outcome, whatever words it has for that.
 /// - It may be dropped at any await; what it wrote by then is either whole or absent.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

@@ -69,7 +69,7 @@ impl SecretMask {
 
     /// Masks every text of an outcome; the bytes of its files are stored already.
     pub(crate) fn mask_outcome(&self, outcome: ToolOutcome) -> ToolOutcome {
-        let ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed } = outcome;
+        let ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown } = outcome;
         let mask_files = |files: Vec<OutcomeFile>| files.into_iter().map(|file| self.mask_file(file)).collect();
         let mask_viewed = |ViewedFile { file, picture }| ViewedFile {
             file: self.mask_file(file),
@@ -87,6 +87,7 @@ impl SecretMask {
                 .map(|wake| WakeRequest { context: self.mask_value(wake.context), ..wake })
                 .collect(),
             failed,
+            unknown,
         }
     }
 

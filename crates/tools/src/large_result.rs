@@ -47,7 +47,8 @@ fn check_program_size(outcome: ToolOutcome) -> Result<ToolOutcome, ToolError> {
 
 async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
     let max_bytes = services.limits.preview_over_bytes;
-    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, selection, wakes, failed } = outcome;
+    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, selection, wakes, failed, unknown } =
+        outcome;
     if let Some(full_text) = text.take_if(|text| text.len() as u64 > max_bytes) {
         text = Some(store_with_preview(full_text, "txt", services, context, &mut attachments).await);
     }
@@ -60,12 +61,12 @@ async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, contex
             None => preview,
         });
     }
-    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed }
+    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown }
 }
 
 /// People read words: what the words don't hold is no answer, so data beside words that are cut is left out.
 async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
-    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, mut selection, wakes, failed } =
+    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, mut selection, wakes, failed, unknown } =
         outcome;
     if let Some(full_text) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
         let preview = preview_text(&full_text, data.take().as_ref());
@@ -84,7 +85,7 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
         };
         text = Some(format!("{preview}\n\n{note}"));
     }
-    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed }
+    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown }
 }
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.
@@ -206,9 +207,9 @@ mod tests {
     async fn large_text_is_stored_and_preview_continues_seamlessly() {
         let world = ToolHarness::new();
         let text = "йцукен ".repeat(20_000);
-        let outcome = ToolOutcome::from_failure(text.clone());
+        let outcome = ToolOutcome { unknown: true, ..ToolOutcome::from_failure(text.clone()) };
         let short = truncate_outcome(outcome, &world.services(), &world.context()).await.unwrap();
-        assert!(short.failed, "a failure stays one");
+        assert!(short.failed && short.unknown, "a failure stays one");
         let [kept] = short.new_files().try_into().expect("one file");
         assert_eq!((kept.visibility, kept.mime.as_str()), (Visibility::Internal, "text/plain"));
         assert_eq!(world.stored(&kept.sha256), text.as_bytes());

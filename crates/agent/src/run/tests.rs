@@ -320,6 +320,25 @@ async fn early_end_delivers_registered_files() {
     }
 }
 
+/// A server may answer in the words of an interrupted call, and then fails like any other.
+#[tokio::test(start_paused = true)]
+async fn outcome_is_unknown_by_flag_not_words() {
+    for (outcome, adopted) in [
+        (ToolOutcome::from_failure("outcome unknown: Satchel was interrupted while `ask` ran"), vec![]),
+        (ToolOutcome::from_unknown("the server's answer was lost"), vec![file(1, "made.txt")]),
+    ] {
+        let mut stage = Stage::with_model(vec![calls(&[("ask", json!({}))]), vec![Err("the provider is down")]]);
+        stage.tools.push(tool("ask", SafetyTier::SideEffecting, move |_| {
+            let outcome = outcome.clone();
+            async move { Ok(outcome) }
+        }));
+        stage.made = vec![file(1, "made.txt")];
+        let played = stage.play().await;
+        assert!(played.answers(1)[0].starts_with("error: outcome unknown: "), "{:?}", played.answers(1));
+        assert_eq!(played.completed.response.attachments, adopted, "{:?}", played.answers(1));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn stop_while_model_answers_starts_no_tool() {
     let mut stage = Stage::with_model(vec![]);

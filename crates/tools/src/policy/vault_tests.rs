@@ -51,7 +51,8 @@ impl Tool for LeakyTool {
             voice: Some(VoiceRequest { text: Some(secret.to_owned()) }),
             selection: Some(vec![file.into()]),
             wakes: vec![WakeRequest { context: json!([secret]), include_event: false }],
-            failed: false,
+            failed: true,
+            unknown: true,
         })
     }
 }
@@ -74,6 +75,7 @@ async fn secret_is_masked_in_everything_a_call_returns() {
     let masked = "[secret /vault/key]";
     assert_eq!(outcome.text.as_deref(), Some(&*format!("{masked} and \"{masked}\"")));
     assert_eq!(outcome.data, Some(json!({ masked: [{ "line": masked }, masked, 7] })));
+    assert!(outcome.failed && outcome.unknown);
     let everything = format!("{outcome:?}");
     for part in ["correct horse", "battery staple"] {
         assert!(!everything.contains(part), "{part}: {everything}");
