@@ -210,24 +210,27 @@ async fn execute_call(
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     // Never finished, since how they ended is unknown.
     possible_changes(scope, call, origin).into_iter().for_each(|change| drop(changes.start(change)));
+    let tier = call_tier(scope, call);
+    let action = decide_action(call, tier, needs_confirmation(services, scope, call.id, tier), origin);
+    // The journal alone decides about a resumed call: its tool may be gone since, not be there yet, or no longer be
+    // permitted.
+    match action {
+        CallAction::Run | CallAction::Confirm => {}
+        CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
+        CallAction::OutcomeUnknown => {
+            let files = list_turn_files(services, call.id.turn).await?;
+            return Ok(Some(interrupted_outcome(scope, call, &files)));
+        }
+    }
     let (spec, tool) = match find_permitted_tool(services, scope, call) {
         Ok(permitted) => permitted,
         Err(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
     };
-    let tier = tool.tier(&call.arguments);
-    match decide_action(tier, needs_confirmation(services, scope, call.id, tier), origin) {
-        CallAction::Run => {}
-        CallAction::Confirm => {
-            match confirm_call(services, lane, scope, call, tool.as_ref(), AnswerDeadline::ConfirmTime).await? {
-                ConfirmOutcome::Allowed => {}
-                ConfirmOutcome::Refused(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
-            }
-        }
-        CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
-        CallAction::OutcomeUnknown => {
-            let files = list_turn_files(services, call.id.turn).await?;
-            return Ok(Some(interrupted_outcome(scope, call, &spec.name, &files)));
-        }
+    if action == CallAction::Confirm
+        && let ConfirmOutcome::Refused(reason) =
+            confirm_call(services, lane, scope, call, tool.as_ref(), AnswerDeadline::ConfirmTime).await?
+    {
+        return Ok(Some(ToolOutcome::from_failure(reason)));
     }
     // A stop may have arrived together with the person's decision.
     if scope.cancel.is_cancelled() {
@@ -239,14 +242,18 @@ async fn execute_call(
 
 /// What a call may have changed that another process started, whether or not its tool is still permitted.
 fn possible_changes(scope: &CallScope, call: &ToolCall, origin: CallOrigin) -> Vec<FileChange> {
-    // A tool that is gone may have changed anything.
-    let tool = scope.agent.tools.find(&call.name).map(|(_, tool)| tool);
-    let tier = tool.map_or(SafetyTier::SideEffecting, |tool| tool.tier(&call.arguments));
-    if decide_action(tier, false, origin) != CallAction::OutcomeUnknown {
+    if decide_action(call, call_tier(scope, call), false, origin) != CallAction::OutcomeUnknown {
         return Vec::new();
     }
+    let tool = scope.agent.tools.find(&call.name).map(|(_, tool)| tool);
     let paths = tool.map_or(vec![None], |tool| tool.changed_paths(&call.arguments)).into_iter();
     paths.map(|path| FileChange::started(scope.requester.clone(), &call.name, FileAction::Change, path)).collect()
+}
+
+/// The tier of a call. A tool that isn't there may change anything.
+fn call_tier(scope: &CallScope, call: &ToolCall) -> SafetyTier {
+    let tool = scope.agent.tools.find(&call.name).map(|(_, tool)| tool);
+    tool.map_or(SafetyTier::SideEffecting, |tool| tool.tier(&call.arguments))
 }
 
 /// What the calls of a turn may have changed that another process started and that are not resumed.
@@ -269,7 +276,7 @@ pub(crate) fn find_permitted_tool<'a>(
         let names: Vec<String> = scope.agent.tools.specs().iter().map(|spec| spec.name.clone()).collect();
         return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
     };
-    if !matches!(call.arguments, Value::Object(_)) {
+    if !has_valid_arguments(call) {
         return Err(format!("the arguments of `{}` must be a JSON object", spec.name));
     }
     let is_privileged = tool.tier(&call.arguments) == SafetyTier::Privileged;
@@ -280,6 +287,10 @@ pub(crate) fn find_permitted_tool<'a>(
     Ok((spec, tool))
 }
 
+fn has_valid_arguments(call: &ToolCall) -> bool {
+    matches!(call.arguments, Value::Object(_))
+}
+
 /// The files that the turn's calls have registered, the oldest first. Nothing else lists those of an interrupted call.
 pub(crate) async fn list_turn_files(services: &AgentServices, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
     let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
@@ -288,7 +299,7 @@ pub(crate) async fn list_turn_files(services: &AgentServices, turn: TurnId) -> R
 }
 
 /// The outcome of a call that may have run, for the model, or for people where it runs their script.
-fn interrupted_outcome(scope: &CallScope, call: &ToolCall, tool: &str, files: &[Attachment]) -> ToolOutcome {
+fn interrupted_outcome(scope: &CallScope, call: &ToolCall, files: &[Attachment]) -> ToolOutcome {
     if scope.script_call == Some(call.id) {
         let text = script_turn::interrupted_message(files);
         return ToolOutcome { unknown: true, ..ToolOutcome::from_failure(text) };
@@ -299,6 +310,7 @@ fn interrupted_outcome(scope: &CallScope, call: &ToolCall, tool: &str, files: &[
             format!(". Files of this turn so far: {}", files.iter().map(describe_file).collect::<Vec<_>>().join("; "))
         }
     };
+    let tool = scope.agent.tools.find(&call.name).map_or(call.name.as_str(), |(spec, _)| spec.name.as_str());
     ToolOutcome::from_unknown(format_args!(
         "Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated automatically; check \
          before you request it again{file_list}"
@@ -329,8 +341,10 @@ enum CallAction {
     OutcomeUnknown,
 }
 
-fn decide_action(tier: SafetyTier, must_confirm: bool, origin: CallOrigin) -> CallAction {
+fn decide_action(call: &ToolCall, tier: SafetyTier, must_confirm: bool, origin: CallOrigin) -> CallAction {
     match origin {
+        // No process starts it, whatever its tool is.
+        _ if !has_valid_arguments(call) => CallAction::Run,
         CallOrigin::Fresh if must_confirm => CallAction::Confirm,
         CallOrigin::Resumed { decision: Some(RecordedDecision::Pending) } => CallAction::Confirm,
         CallOrigin::Resumed { decision: Some(RecordedDecision::Refused) } => CallAction::Refuse,

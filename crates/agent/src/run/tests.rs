@@ -320,6 +320,42 @@ async fn early_end_delivers_registered_files() {
     }
 }
 
+/// A turn whose process died after the model had requested a call of a tool that this process doesn't have: it was turned
+/// off, or its server isn't there yet.
+fn harness_without_tool(model: Vec<Result<ModelEvent, &'static str>>) -> Stage {
+    let mut stage = Stage::with_model(vec![model]);
+    stage.turn.journal = vec![JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![recorded("gone", 0), ToolCall { arguments: json!("no object"), ..recorded("gone", 1) }],
+        awaiting_decision: Vec::new(),
+        agent: None,
+        task: None,
+    }];
+    stage.made = vec![file(1, "made.txt")];
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn resumed_call_of_missing_tool_is_unknown() {
+    let answers = harness_without_tool(says("I will look.")).play().await.answers(0);
+    assert!(answers[0].starts_with("error: outcome unknown: Satchel was interrupted while `gone` ran"), "{answers:?}");
+    assert!(answers[0].contains("made.txt"), "{answers:?}");
+    assert!(answers[1].starts_with("error: there is no tool `gone`"), "no process ran it: {answers:?}");
+
+    let mut forbidden = harness_without_tool(says("I will look."));
+    forbidden.tools.push(tool("gone", SafetyTier::Privileged, |_| async { panic!("it isn't run again") }));
+    forbidden.turn.messages[0].message.group = true;
+    let answers = forbidden.play().await.answers(0);
+    assert!(answers[0].starts_with("error: outcome unknown: "), "the settings may have allowed it: {answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_missing_tool_are_adopted() {
+    let played = harness_without_tool(vec![Err("the provider is down")]).play().await;
+    assert_eq!(played.completed.response.attachments, [file(1, "made.txt")]);
+}
+
 /// A server may answer in the words of an interrupted call, and then fails like any other.
 #[tokio::test(start_paused = true)]
 async fn outcome_is_unknown_by_flag_not_words() {
