@@ -38,7 +38,7 @@ pub(crate) fn next_step(
 ) -> Option<ModelResponse> {
     let text = script_message(turn)?;
     let script = parse_script_message(&text)?;
-    if agent.tools.find(SCRIPT_TOOL).is_none() {
+    if rounds.rounds.is_empty() && agent.tools.find(SCRIPT_TOOL).is_none() {
         // The model may explain a person's script; a scheduled one has no person to explain it to.
         return schedule(turn).map(|_| ModelResponse { text: not_run_text(services, agent, turn), calls: Vec::new() });
     }
@@ -73,13 +73,17 @@ fn not_run_text(services: &AgentServices, agent: &AgentProfile, turn: &QueuedTur
     format!("{}.", remedy::message_for(reason, Some(&remedy), is_for_owners(services, turn)))
 }
 
-/// The call that runs the turn's script, started or not. `None` where there is no script, no worker runs it, or a model
-/// was called before a worker was available.
+/// The call that runs the turn's script, started or not, even if its worker is gone since. `None` where there is no script,
+/// no worker runs it, or a model was called before a worker was available.
 pub(crate) fn script_call(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Option<CallId> {
-    tools.find(SCRIPT_TOOL).filter(|_| is_script_message(turn))?;
+    if !is_script_message(turn) {
+        return None;
+    }
+    let has_worker = tools.find(SCRIPT_TOOL).is_some();
     match rounds.rounds.first().map(|round| round.calls.as_slice()) {
-        None => Some(CallId { turn: turn.id, ordinal: 0 }),
-        Some([call]) if call.name == SCRIPT_TOOL => Some(call.id),
+        None => has_worker.then_some(CallId { turn: turn.id, ordinal: 0 }),
+        // A model that was called because there is no worker may request the tool, too.
+        Some([call]) if call.name == SCRIPT_TOOL && (has_worker || !rounds.model_answered) => Some(call.id),
         Some(_) => None,
     }
 }

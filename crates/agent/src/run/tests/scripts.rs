@@ -89,6 +89,30 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
     assert_eq!(played.completed.response.attachments, [], "what a script that failed has made is not sent");
 }
 
+/// The worker was removed before the restart.
+#[tokio::test(start_paused = true)]
+async fn interrupted_script_is_reported_without_its_worker() {
+    let call = JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![recorded("execute_script", 0)],
+        awaiting_decision: vec![],
+        agent: None,
+        task: None,
+    };
+    let outcome = JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("Script result: 4") };
+    for (journal, expected) in [(vec![call.clone()], "outcome unknown"), (vec![call, outcome], "4")] {
+        for is_scheduled in [true, false] {
+            let mut stage = script_stage(Vec::new(), ToolOutcome::from_text("never"));
+            stage.tools.clear();
+            stage.turn.journal.clone_from(&journal);
+            let played = if is_scheduled { on_schedule(stage) } else { stage }.play().await;
+            let text = played.completed.response.text.unwrap();
+            assert!(text.contains(expected) && !text.contains("did not run"), "{text}");
+        }
+    }
+}
+
 /// The attack: the power fails while a script of the terminal's runs, whose tier would need a word anywhere else.
 #[tokio::test(start_paused = true)]
 async fn trusted_script_needs_no_decision_and_never_reruns() {
