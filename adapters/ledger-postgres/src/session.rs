@@ -122,6 +122,20 @@ impl Session for Database {
         Ok(())
     }
 
+    async fn unindex_turns(&self, lane: LaneId, last: i64) -> Result<()> {
+        self.run(
+            "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = $1 AND sequence <= $2)",
+            params![lane, last],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Nothing: what removed rows leave in its files is for the server's vacuum.
+    async fn request_erasure(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn now(&self) -> Timestamp {
         self.process.clock.now()
     }

@@ -94,6 +94,12 @@ pub trait Session {
     /// Lets the search find a conversation by its name, or no longer.
     fn index_name(&self, lane: LaneId, name: Option<&str>) -> impl Future<Output = VerbResult<(), Self>>;
 
+    /// Lets the search find no turn of a lane, up to this sequence. They are marked as merged in the same transaction.
+    fn unindex_turns(&self, lane: LaneId, last: i64) -> impl Future<Output = VerbResult<(), Self>>;
+
+    /// Has what this verb forgets erased behind its commit where removing its rows leaves it, as far as the engine can.
+    fn request_erasure(&self) -> impl Future<Output = VerbResult<(), Self>>;
+
     /// The time by this process's clock.
     fn now(&self) -> Timestamp;
 

@@ -1,6 +1,6 @@
 //! A connection to the database, and the statements of what is no verb.
 
-use std::{ops::Deref, path::Path, sync::Arc, time::Duration};
+use std::{cell::Cell, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, Params, Row, functions::FunctionFlags, types::FromSql};
 
@@ -14,6 +14,8 @@ const STATEMENT_CACHE_CAPACITY: usize = 256;
 pub(crate) struct Database {
     connection: Connection,
     pub(crate) process: Arc<Process>,
+    /// Whether a verb has forgotten something since that was last taken.
+    has_forgotten: Cell<bool>,
 }
 
 impl Database {
@@ -22,7 +24,17 @@ impl Database {
         rusqlite::vtab::array::load_module(&connection)?;
         let clock = Arc::clone(&process.clock);
         connection.create_scalar_function("ledger_now", 0, FunctionFlags::SQLITE_UTF8, move |_| Ok(clock.now().0))?;
-        Ok(Self { connection, process })
+        Ok(Self { connection, process, has_forgotten: Cell::new(false) })
+    }
+
+    /// Has what a verb forgets erased behind its commit.
+    pub(crate) fn start_erasure(&self) {
+        self.has_forgotten.set(true);
+    }
+
+    /// Returns whether a verb has forgotten something since the last call.
+    pub(crate) fn take_erasure(&self) -> bool {
+        self.has_forgotten.take()
     }
 }
 
@@ -47,6 +59,8 @@ pub(crate) fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<C
     // Its journals of statements and savepoints hold people's words, which belong into no other directory.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // What is deleted is overwritten with zeros, whole pages too.
+    connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
 }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod copy;
 mod custom;
 mod database;
+mod erasure;
 mod error;
 mod exclusive;
 mod gateways;
@@ -19,6 +20,7 @@ mod running;
 mod schema;
 mod search;
 mod session;
+mod timed_receive;
 mod verbs;
 mod writer;
 

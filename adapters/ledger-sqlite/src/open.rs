@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use crate::{
     SqliteLedger,
     database::{Database, connect},
+    erasure::{self, Erasure},
     error::{is_busy, is_full},
     exclusive,
     gateways::GatewayLocks,
@@ -179,7 +180,11 @@ fn open(
     }
     let held_before = restored::find(&connection).map_err(failed)?.and_then(|copy| copy.released_at);
     let process = Arc::new(Process { holder, owners, settings, clock, ids, held_before });
-    let writer = Writer::start(Database::new(connection, Arc::clone(&process)).map_err(failed)?);
+    let mut erasure = Erasure::new(data_dir.to_owned());
+    if erasure::is_requested(&connection).map_err(failed)? {
+        erasure.start(Instant::now());
+    }
+    let writer = Writer::start(Database::new(connection, Arc::clone(&process)).map_err(failed)?, erasure);
     Ok(SqliteLedger {
         writer: writer.map_err(|error| at_directory(data_dir.to_owned(), error))?,
         readers: Readers::new(path, Arc::clone(&process)),
@@ -306,7 +311,7 @@ mod tests {
 
     /// A log that isn't synced with every commit would lose the last of them to a power cut.
     #[tokio::test]
-    async fn the_writer_makes_every_commit_durable() {
+    async fn writer_makes_every_commit_durable_and_overwrites_deletions() {
         let directory = tempfile::tempdir().unwrap();
         let ledger =
             SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
@@ -317,6 +322,7 @@ mod tests {
             ("SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous", "2"),
             ("SELECT CAST(fullfsync AS TEXT) FROM pragma_fullfsync", "1"),
             ("SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", "1"),
+            ("SELECT CAST(secure_delete AS TEXT) FROM pragma_secure_delete", "1"),
             ("SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout", "10000"),
         ] {
             let value: String = ledger.writer.run("asking", move |db| Query::value(&**db, pragma, [])).await.unwrap();

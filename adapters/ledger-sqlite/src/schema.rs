@@ -8,7 +8,10 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::owners::{OWNER_ONLY, Owners};
+use crate::{
+    erasure,
+    owners::{OWNER_ONLY, Owners},
+};
 
 /// The schema of a new database.
 const SCHEMA: &str = include_str!("schema.sql");
@@ -20,7 +23,11 @@ const OLDEST_VERSION: i64 = 20;
 const STEPS: &[&str] = &[
     include_str!("../migrations/0021_common_conditions.sql"),
     include_str!("../migrations/0022_links_without_clocks.sql"),
+    include_str!("../migrations/0023_erasure.sql"),
 ];
+
+/// The first version that overwrites what it deletes.
+const ERASING_VERSION: i64 = 23;
 
 /// What follows the database's name in that of a copy, before the version.
 pub(crate) const COPY_SUFFIX: &str = ".version-";
@@ -92,7 +99,20 @@ fn convert(connection: &mut Connection, path: &Path, found: i64) -> Result<(), S
     transaction.commit()?;
     // Or the pages of all tables stay in memory.
     connection.release_memory()?;
+    if found < ERASING_VERSION {
+        rewrite(connection, path.parent().unwrap_or(Path::new(".")));
+    }
     Ok(())
+}
+
+/// Erases what earlier versions left in unused space and in the log. If it fails, as for want of room, the writer tries it
+/// again.
+fn rewrite(connection: &Connection, data_dir: &Path) {
+    let rewritten = erasure::rewrite_database(connection, data_dir).and_then(|()| erasure::truncate_log(connection));
+    if let Err(error) = rewritten {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "rewriting the database failed; what was deleted earlier is still in unused space");
+    }
 }
 
 /// Writes a copy beside the database, in place of one of the same version: the database may have changed since.

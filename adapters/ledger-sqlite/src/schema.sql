@@ -54,6 +54,7 @@ CREATE TABLE turns (
 CREATE INDEX turns_queued ON turns (lane, sequence) WHERE state = 'queued';
 CREATE INDEX turns_lane ON turns (lane, sequence);
 CREATE INDEX turns_unindexed ON turns (sequence) WHERE NOT indexed AND state = 'completed';
+CREATE INDEX turns_forgotten ON turns (sequence) WHERE indexed AND state = 'merged';
 
 CREATE TABLE inbox (
     sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -188,6 +189,10 @@ CREATE VIRTUAL TABLE search_index USING fts5 (channel, text, files, tokenize = "
 -- The names that people gave to conversations, by lane.
 CREATE VIRTUAL TABLE name_index USING fts5 (name, tokenize = "unicode61 remove_diacritics 2");
 
+-- The words of a row leave the indexes with it.
+INSERT INTO search_index (search_index, rank) VALUES ('secure-delete', 1);
+INSERT INTO name_index (name_index, rank) VALUES ('secure-delete', 1);
+
 -- Sums, so that a quota is checked without counting files.
 CREATE TABLE usage (
     scope           TEXT    NOT NULL CHECK (scope IN ('conversation', 'person')),
@@ -293,3 +298,9 @@ CREATE TABLE held_parts (
     state        TEXT NOT NULL,
     state_detail TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Whether something was forgotten that is not erased everywhere yet.
+CREATE TABLE pending_erasure (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    requests INTEGER NOT NULL                    -- how often something was forgotten meanwhile
+) STRICT;

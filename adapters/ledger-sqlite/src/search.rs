@@ -56,6 +56,25 @@ pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&Chan
     count_unindexed(db, channel).await
 }
 
+/// How many forgotten turns leave the index in the commit that forgets them, at a millisecond each.
+const UNINDEXED_AT_ONCE: u32 = 64;
+
+/// Takes turns of a lane that are being forgotten out of the index, up to this sequence: the newest at once, the others
+/// behind the commit. Meanwhile no search finds them, since forgotten turns count as merged.
+pub(crate) async fn unindex_turns(db: &Database, lane: LaneId, last: i64) -> Result<()> {
+    macro_rules! newest_turns {
+        () => {
+            "(SELECT sequence FROM turns WHERE lane = $1 AND sequence <= $2 AND indexed \
+              ORDER BY sequence DESC LIMIT $3 + 0)"
+        };
+    }
+    let limit = UNINDEXED_AT_ONCE;
+    let newest: &[Parameter<'_>] = params![lane, last, limit];
+    db.run(concat!("DELETE FROM search_index WHERE rowid IN ", newest_turns!()), newest).await?;
+    db.run(concat!("UPDATE turns SET indexed = FALSE WHERE sequence IN ", newest_turns!()), newest).await?;
+    Ok(())
+}
+
 /// Indexes the name of a conversation, in place of the one before.
 pub(crate) async fn index_name(db: &Database, lane: LaneId, name: Option<&str>) -> Result<()> {
     db.run("DELETE FROM name_index WHERE rowid = $1", params![lane]).await?;
@@ -112,6 +131,7 @@ async fn find_turns(db: &Database, search: &ConversationSearch, lane: Option<Lan
                          highlight(search_index, 2, $2, $3) AS files FROM search_index \
                      WHERE search_index MATCH $1 \
                      AND rowid < COALESCE((SELECT sequence FROM turns WHERE id = $4), 9223372036854775807) \
+                     AND rowid NOT IN (SELECT sequence FROM turns WHERE indexed AND state = 'merged') \
                      ORDER BY rowid DESC LIMIT $5 + 0) AS hit \
                  JOIN turns ON turns.sequence = hit.sequence \
                  LEFT JOIN conversation_listings AS listing ON listing.lane = turns.lane) AS listed \

@@ -91,6 +91,21 @@ impl Session for Database {
         search::index_name(self, lane, name).await
     }
 
+    async fn unindex_turns(&self, lane: LaneId, last: i64) -> Result<()> {
+        search::unindex_turns(self, lane, last).await
+    }
+
+    async fn request_erasure(&self) -> Result<()> {
+        self.run(
+            "INSERT INTO pending_erasure (id, requests) VALUES (1, 1) \
+             ON CONFLICT (id) DO UPDATE SET requests = pending_erasure.requests + 1",
+            params![],
+        )
+        .await?;
+        self.start_erasure();
+        Ok(())
+    }
+
     fn now(&self) -> Timestamp {
         self.process.clock.now()
     }

@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use satchel_ports::ledger::LedgerError;
@@ -18,7 +19,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     database::{Database, Query},
+    erasure::Erasure,
     error::{Error, Result},
+    timed_receive::{JobWait, receive_jobs},
 };
 
 /// How many verbs may wait; whoever comes then waits before the queue.
@@ -29,7 +32,7 @@ const QUEUE_CAPACITY: usize = 1024;
 /// disk.
 const MAX_GROUP: usize = 16;
 
-/// The thread that owns the connection. Dropping it waits for the verbs that it was given.
+/// The thread that owns the connection. Dropping it waits for the verbs that it was given, and for what can be erased quickly.
 #[derive(Debug)]
 pub(crate) struct Writer {
     /// `None` only while it is dropped.
@@ -39,13 +42,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(database: Database) -> io::Result<Self> {
+    pub(crate) fn start(database: Database, erasure: Erasure) -> io::Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_CAPACITY);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
         let thread = thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || run_jobs(&database, jobs, &counter))?;
+            .spawn(move || run_jobs(&database, jobs, &counter, erasure))?;
         Ok(Self { queue: Some(queue), commits, thread: Some(thread) })
     }
 
@@ -132,23 +135,40 @@ where
     }
 }
 
-fn run_jobs(database: &Database, mut jobs: mpsc::Receiver<Box<dyn Job>>, commits: &AtomicU64) {
+fn run_jobs(database: &Database, mut jobs: mpsc::Receiver<Box<dyn Job>>, commits: &AtomicU64, mut erasure: Erasure) {
     let mut group = Vec::with_capacity(MAX_GROUP);
-    while jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
-        let transaction = match run_group(database, &mut group) {
-            Ok(has_written) => {
-                commits.fetch_add(u64::from(has_written), Ordering::Relaxed);
-                Ok(())
+    loop {
+        match receive_jobs(&mut jobs, &mut group, MAX_GROUP, erasure.delay(Instant::now())) {
+            JobWait::Closed => break,
+            JobWait::TimedOut => {}
+            JobWait::Jobs => {
+                answer_group(database, &mut group, commits);
+                match database.take_erasure() {
+                    true => erasure.start(Instant::now()),
+                    false => erasure.postpone(Instant::now()),
+                }
             }
-            Err(error) => {
-                // SQLite has rolled back by itself after some errors; then there is nothing left to do.
-                let _ = database.run("ROLLBACK", []);
-                Err(Arc::new(error))
-            }
-        };
-        for job in group.drain(..) {
-            job.answer(transaction.clone());
         }
+        erasure.run_due_step(database, Instant::now());
+    }
+    erasure.finish(database);
+}
+
+/// Runs the jobs of a group, and answers their callers.
+fn answer_group(database: &Database, group: &mut Vec<Box<dyn Job>>, commits: &AtomicU64) {
+    let transaction = match run_group(database, group) {
+        Ok(has_written) => {
+            commits.fetch_add(u64::from(has_written), Ordering::Relaxed);
+            Ok(())
+        }
+        Err(error) => {
+            // SQLite has rolled back by itself after some errors; then there is nothing left to do.
+            let _ = database.run("ROLLBACK", []);
+            Err(Arc::new(error))
+        }
+    };
+    for job in group.drain(..) {
+        job.answer(transaction.clone());
     }
 }
 

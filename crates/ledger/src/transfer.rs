@@ -42,7 +42,7 @@ pub const TABLES: [&str; 23] = [
 ];
 
 /// The tables that are not moved: indexes, which are made anew, and what only means something to processes that run.
-pub const UNMOVED_TABLES: [&str; 4] = ["search_index", "name_index", "gateways", "schema_version"];
+pub const UNMOVED_TABLES: [&str; 5] = ["search_index", "name_index", "gateways", "schema_version", "pending_erasure"];
 
 /// The columns that are not moved for the same reasons.
 const UNMOVED_COLUMNS: [(&str, &str); 3] = [("lanes", "holder"), ("lanes", "expires_at"), ("turns", "indexed")];

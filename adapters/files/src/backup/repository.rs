@@ -29,6 +29,9 @@ pub(super) const MANIFESTS_DIRECTORY: &str = "manifests";
 /// The lock between processes: exclusive to write, shared to read.
 const LOCK_FILE: &str = "lock";
 
+/// What SQLite adds to the name of a database to name the journal beside it.
+const JOURNAL_SUFFIX: &str = "-journal";
+
 /// A directory of backups. Dropping it gives up its lock.
 #[derive(Debug)]
 pub struct BackupRepository {
@@ -248,11 +251,20 @@ impl BackupRepository {
     }
 }
 
-/// Removes the temporary files that processes left in a directory when they were killed.
+/// Removes the temporary files that processes left in a directory when they were killed, with the journals that SQLite kept
+/// beside them.
 pub(super) fn remove_leftovers(root: &Dir) -> io::Result<()> {
     for entry in root.entries()? {
         if let Some(name) = entry?.file_name().to_str() {
             temp::remove_leftover(root, name)?;
+        }
+    }
+    // Behind the files: a journal whose file is still there belongs to a process that lives.
+    for entry in root.entries()? {
+        let name = entry?.file_name();
+        let staged = name.to_str().and_then(|name| name.strip_suffix(JOURNAL_SUFFIX));
+        if staged.is_some_and(|staged| temp::is_temp_name(staged) && !root.exists(staged)) {
+            root.remove_file(&name)?;
         }
     }
     Ok(())

@@ -224,11 +224,25 @@ fn unfinished_backup_does_not_count() {
     let (repository, path) = (harness.repository(), harness.repository_path());
     repository.objects.put(&harness.blobs[1], &mut b"another photo".as_slice(), &mut |_| {}).unwrap();
     drop(repository);
-    fs::write(path.join(".satchel-1-0.part"), "half a file").unwrap();
+    let leftovers_of_copy = [".satchel-1-0.part", ".satchel-1-0.part-journal", ".satchel-2-0.part-journal"];
+    leftovers_of_copy.iter().for_each(|name| fs::write(path.join(name), "half a file").unwrap());
     assert_eq!(harness.repository().list().unwrap(), [first.id]);
-    assert!(!path.join(".satchel-1-0.part").exists(), "leftovers are removed");
+    assert_eq!(leftovers(&path), Vec::<String>::new());
     assert_eq!(harness.restore("restored").len(), 3);
     assert_eq!(harness.add(2).written, 0, "what was stored is stored");
+}
+
+/// Two processes may write an archive of one data directory at once.
+#[test]
+fn journal_of_running_backup_stays() {
+    let harness = BackupHarness::new();
+    let archive = BackupArchive::new(Vec::<u8>::new(), &harness.data()).unwrap();
+    let staging = archive.create_staging_file().unwrap();
+    let mut journal = staging.path().as_os_str().to_owned();
+    journal.push("-journal");
+    fs::write(&journal, "under way").unwrap();
+    harness.write_archive(Vec::<u8>::new()).unwrap();
+    assert!(staging.path().exists() && fs::exists(&journal).unwrap());
 }
 
 #[test]

@@ -13,9 +13,8 @@ use crate::{
 };
 
 /// What is removed, in an order in which no row refers to one that is gone.
-const REMOVALS: [&str; 6] = [
+const REMOVALS: [&str; 5] = [
     "DELETE FROM held_turns WHERE turn IN (SELECT id FROM turns WHERE lane = $1 AND sequence <= $2)",
-    "DELETE FROM search_index WHERE rowid IN (SELECT sequence FROM turns WHERE lane = $1 AND sequence <= $2)",
     "DELETE FROM parts WHERE lane = $1 AND turn_sequence <= $2",
     "DELETE FROM journal WHERE turn IN (SELECT id FROM turns WHERE lane = $1 AND sequence <= $2)",
     "DELETE FROM inbox_files WHERE message IN \
@@ -72,6 +71,7 @@ async fn forget_through<S: Session>(
     db.wait_for_index(lane, last).await?;
     release_quota(db, conversation, lane, last).await?;
     workspace_usage::record_workspace(db, conversation, 0).await?;
+    db.unindex_turns(lane, last).await?;
     for statement in REMOVALS {
         db.run(statement, params![lane, last]).await?;
     }
@@ -82,7 +82,7 @@ async fn forget_through<S: Session>(
     for statement in REMAINS {
         db.run(statement, params![lane, last]).await?;
     }
-    Ok(())
+    db.request_erasure().await
 }
 
 /// Reads the addresses of all bytes that the conversation refers to.

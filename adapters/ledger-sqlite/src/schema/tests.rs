@@ -254,3 +254,22 @@ async fn turns_of_an_earlier_version_are_indexed() {
     assert_eq!(honey.hits[0].title, "save this as notes.txt and send it back");
     assert_eq!(search("secret").await.hits, [], "its turn has not ended");
 }
+
+/// What earlier versions deleted is in free pages, and in what they left in the index.
+#[tokio::test]
+async fn deleted_words_of_an_earlier_version_are_erased() {
+    let directory = older_directory();
+    let path = directory.path().join("satchel.db");
+    let deleted = "CREATE TABLE scratch (word TEXT); INSERT INTO scratch VALUES ('xylophone'); DROP TABLE scratch;
+         INSERT INTO search_index (rowid, channel, text, files) VALUES (900, 'c l1', 'marimba', '');
+         DELETE FROM search_index WHERE rowid = 900;";
+    connect(&path).execute_batch(deleted).unwrap();
+    let has_word = |word: &str| {
+        let bytes = fs::read(&path).unwrap();
+        bytes.windows(word.len()).any(|window| window == word.as_bytes())
+    };
+    assert!(has_word("xylophone") && has_word("marimba"));
+    drop(open(directory.path()).await);
+    assert!(!has_word("xylophone") && !has_word("marimba"));
+    assert_eq!(count(&connect(&path), "pending_erasure"), 0, "it is done once");
+}

@@ -25,7 +25,8 @@ fn writer(directory: &tempfile::TempDir) -> Writer {
         ids: Arc::new(UuidV7),
         held_before: None,
     };
-    Writer::start(Database::new(connection, Arc::new(process)).unwrap()).unwrap()
+    let erasure = Erasure::new(directory.path().to_owned());
+    Writer::start(Database::new(connection, Arc::new(process)).unwrap(), erasure).unwrap()
 }
 
 fn insert(db: &Database, name: &str) -> Result<()> {

@@ -1,8 +1,8 @@
-//! The deletion of a conversation on the page, whole and cut short.
+//! The deletion of a conversation on the page, whole and cut short, and what it leaves on the disk.
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -80,6 +80,46 @@ async fn command_forgets_all_once_it_is_confirmed() {
     assert_eq!(server.send(SAYING, &[]).await, turn["id"], "a repeated message is still known");
     let listed = server.send_and_wait("/files").await;
     assert!(!listed.to_string().contains("plan.txt"), "{listed:#}");
+}
+
+/// The files beneath a directory whose names begin so and in which the word of [`SAYING`] stands.
+fn files_with_the_word(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory of ours can be listed").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_with_the_word(&path, prefix));
+        } else if entry.file_name().to_string_lossy().starts_with(prefix) {
+            let bytes = fs::read(&path).expect("a file of ours can be read");
+            if bytes.windows(9).any(|window| window == b"xylophone") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The bytes of the conversation's files are not looked at: those that came within the last hour go with the next collection.
+#[tokio::test(flavor = "multi_thread")]
+async fn forgotten_words_leave_disk_and_later_backups() {
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &["--set", "model=offline"]);
+    server.send_and_wait(SAYING).await;
+    server.send_and_wait("read plan.txt").await;
+    assert_eq!(search(&server).await["hits"][0]["conversation"], "web:test");
+    assert!(!files_with_the_word(&home.data_directory(), "satchel.db").is_empty());
+    server.send_and_wait("/forget all").await;
+    server.send_and_wait("/forget all yes").await;
+    server.send_and_wait("/usage").await;
+    server.send_signal("TERM");
+    let output = server.wait_for_exit();
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    assert_eq!(files_with_the_word(&home.data_directory(), "satchel.db"), [] as [PathBuf; 0]);
+
+    let backups = home.root().join("backups");
+    let backup = home.run(&["backup", "create", backups.to_str().expect("temporary directories have UTF-8 names")]);
+    assert_eq!(backup.exit_code(), Some(0), "{backup:#?}");
+    assert_eq!(files_with_the_word(&backups, ""), [] as [PathBuf; 0]);
 }
 
 /// The process dies between the commit and the removal of the workspace. The next one removes it before anybody can be
