@@ -8,6 +8,7 @@ pub(crate) mod conversation_settings;
 pub(crate) mod drafts;
 pub(crate) mod forget;
 pub(crate) mod forget_conversation;
+pub(crate) mod forget_results;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod journal;

@@ -1,6 +1,6 @@
 //! Forgetting a file: what documents that name it say of it afterwards.
 
-use satchel_domain::{Attachment, HistoryMessage, OutgoingResponse, PartContent};
+use satchel_domain::{Attachment, HistoryMessage, OutgoingResponse, PartContent, ToolOutcome};
 use satchel_ports::ledger::{JournalEntry, Transcription};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -22,7 +22,13 @@ impl ForgottenFile<'_> {
     /// # Errors
     /// When the document can't be read.
     pub fn rewrite_history(&self, message: Value) -> Result<Value> {
-        self.rewrite(message, |message: HistoryMessage<_>, bare| message.try_map_files(bare))
+        self.rewrite(message, |message: HistoryMessage<AttachmentRef>, bare| {
+            let mut message = message.try_map_files(bare)?;
+            if let HistoryMessage::Tool { text, .. } = &mut message {
+                self.erase_records_in_text(text);
+            }
+            Ok(message)
+        })
     }
 
     /// # Errors
@@ -41,7 +47,11 @@ impl ForgottenFile<'_> {
     /// When the document can't be read.
     pub fn rewrite_entry(&self, entry: Value) -> Result<Value> {
         self.rewrite(entry, |entry: JournalEntry<AttachmentRef>, bare| {
-            Ok(self.without_pictures(entry.try_map_files(bare)?))
+            let mut entry = entry.try_map_files(bare)?;
+            if let JournalEntry::Outcome { outcome, .. } = &mut entry {
+                self.erase_in_outcome(outcome);
+            }
+            Ok(entry)
         })
     }
 
@@ -81,13 +91,43 @@ impl ForgottenFile<'_> {
         Ok(rewritten)
     }
 
-    /// Removes the pictures that were made of the file.
-    fn without_pictures(&self, mut entry: JournalEntry<AttachmentRef>) -> JournalEntry<AttachmentRef> {
-        if let JournalEntry::Outcome { outcome, .. } = &mut entry {
-            let of_file = outcome.viewed_files.iter_mut().filter(|viewed| viewed.file.id == self.file.id);
-            of_file.for_each(|viewed| viewed.picture = None);
+    /// Erases what the outcome of a call says of the file, and the pictures that were made of it.
+    fn erase_in_outcome(&self, outcome: &mut ToolOutcome<AttachmentRef>) {
+        let of_file = outcome.viewed_files.iter_mut().filter(|viewed| viewed.file.id == self.file.id);
+        of_file.for_each(|viewed| viewed.picture = None);
+        if let Some(text) = &mut outcome.text {
+            self.erase_records_in_text(text);
         }
-        entry
+        if let Some(data) = &mut outcome.data {
+            erase_records(data, &self.file.id.to_string());
+        }
+    }
+
+    /// Erases what a result that is JSON says of the file. A list of files keeps the others.
+    fn erase_records_in_text(&self, text: &mut String) {
+        let id = self.file.id.to_string();
+        if text.contains(&id)
+            && let Ok(mut result) = serde_json::from_str::<Value>(text)
+            && erase_records(&mut result, &id)
+        {
+            *text = result.to_string();
+        }
+    }
+}
+
+/// Leaves the id and the number of the file's records in a result; returns whether there were any.
+fn erase_records(result: &mut Value, id: &str) -> bool {
+    // All are counted, so that none is left behind the first.
+    let count_erased = |value: &mut Value| usize::from(erase_records(value, id));
+    match result {
+        Value::Object(fields) if fields.get("id").and_then(Value::as_str) == Some(id) => {
+            fields.retain(|name, _| ["id", "number"].contains(&name.as_str()));
+            fields.insert("forgotten".to_owned(), Value::Bool(true));
+            true
+        }
+        Value::Object(fields) => fields.values_mut().map(count_erased).sum::<usize>() > 0,
+        Value::Array(values) => values.iter_mut().map(count_erased).sum::<usize>() > 0,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -106,5 +146,68 @@ pub fn transcribed_text(transcription: Transcription) -> Option<String> {
     match transcription {
         Transcription::Text(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
         Transcription::Failed(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use satchel_domain::{
+        AttachmentId, AttachmentSource, CallId, Filename, MediaInfo, Sha256, Timestamp, TurnId, Visibility,
+    };
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn file() -> Attachment {
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(1)),
+            number: NonZeroU64::MIN,
+            conversation: "web:a".parse().unwrap(),
+            source: AttachmentSource::User,
+            filename: Filename::from_untrusted("secret.txt"),
+            mime: "text/plain".to_owned(),
+            bytes: 5,
+            sha256: Sha256([1; 32]),
+            media: MediaInfo::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+            link_revocation: None,
+        }
+    }
+
+    #[test]
+    fn list_keeps_other_files_than_the_forgotten_one() {
+        let (file, other) = (file(), AttachmentId(Uuid::from_u128(2)));
+        let record =
+            |id: AttachmentId, number: u64, name: &str| json!({ "id": id, "number": number, "filename": name });
+        let list = json!({ "total": 2, "attachments": [record(file.id, 1, "secret.txt"), record(other, 2, "b.txt")] });
+        let call = CallId { turn: TurnId(Uuid::nil()), ordinal: 0 };
+        let message = HistoryMessage::<AttachmentRef>::Tool { call, text: list.to_string(), attachments: Vec::new() };
+        let outcome = ToolOutcome::<AttachmentRef>::from_data(list);
+        let entry = JournalEntry::Outcome { ordinal: 0, outcome };
+        let forgotten = ForgottenFile { file: &file, transcription: None };
+        let expected = json!({
+            "total": 2,
+            "attachments": [{ "id": file.id, "number": 1, "forgotten": true }, record(other, 2, "b.txt")],
+        });
+        let rewritten = forgotten.rewrite_history(serde_json::to_value(message).unwrap()).unwrap();
+        assert_eq!(rewritten["text"], expected.to_string());
+        let rewritten = forgotten.rewrite_entry(serde_json::to_value(entry).unwrap()).unwrap();
+        assert_eq!(rewritten["outcome"]["data"], expected);
+    }
+
+    #[test]
+    fn other_text_with_the_id_stays() {
+        let file = file();
+        let forgotten = ForgottenFile { file: &file, transcription: None };
+        for text in [format!("saved {}", file.id), json!({ "attachments": [file.id] }).to_string()] {
+            let mut kept = text.clone();
+            forgotten.erase_records_in_text(&mut kept);
+            assert_eq!(kept, text);
+        }
     }
 }

@@ -7,6 +7,7 @@ pub mod chat;
 mod claim;
 mod complete;
 pub mod excerpt;
+pub mod file_results;
 pub mod forget;
 mod pairing;
 mod questions;

@@ -1,7 +1,10 @@
-//! Forgets a file: its name and its address leave every row, and its number stays.
+//! Forgets a file: its name, its address and what results tell of it leave every row, and its number stays.
 
-use satchel_domain::{Attachment, FileReference, Timestamp};
+use std::collections::BTreeSet;
+
+use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
 use satchel_ledger::{
+    file_results::FileResults,
     forget::{ForgottenFile, transcribed_text},
     quota::Account,
     stored::StoredError,
@@ -20,7 +23,7 @@ use crate::{
     rows::{self, AttachmentFields},
     search,
     session::{Session, VerbResult},
-    verbs::usage,
+    verbs::{forget_results, usage},
 };
 
 struct FileRow {
@@ -41,6 +44,32 @@ impl FromRow for FileRow {
     }
 }
 
+impl FileRow {
+    /// The person for whom the file counts.
+    fn person(&self) -> Result<Option<PersonKey>, VerbError> {
+        let parse = |person: &String| person.parse::<PersonKey>().map_err(|_| VerbError::Row { what: "person" });
+        self.person.as_ref().map(parse).transpose()
+    }
+}
+
+/// A file that may be forgotten.
+struct ForgettableFile {
+    /// The turn that it came with.
+    turn: Uuid,
+    person: Option<PersonKey>,
+    file: Attachment,
+    /// The results that tell what is in it.
+    results: FileResults,
+}
+
+impl ForgettableFile {
+    async fn load<S: Session>(db: &S, lane: LaneId, row: FileRow) -> VerbResult<Self, S> {
+        let (turn, person, file) = (row.turn, row.person()?, row.attachment.into_attachment()?);
+        let results = forget_results::find(db, lane, &file).await?;
+        Ok(Self { turn, person, file, results })
+    }
+}
+
 /// Forgets a file, unless something still needs it.
 pub async fn forget_file<S: Session>(db: &S, forget: &ForgetRequest) -> VerbResult<ForgetOutcome, S> {
     let ForgetRequest { conversation, number, restricted_to } = forget;
@@ -52,34 +81,81 @@ pub async fn forget_file<S: Session>(db: &S, forget: &ForgetRequest) -> VerbResu
         )
         .await?;
     let Some(row) = row else { return Ok(ForgetOutcome::NotFound) };
-    let person: Option<PersonKey> =
-        row.person.map(|person| person.parse().map_err(|_| VerbError::Row { what: "person" })).transpose()?;
-    if restricted_to.is_some() && *restricted_to != person {
+    if restricted_to.is_some() && *restricted_to != row.person()? {
         return Ok(ForgetOutcome::NotPermitted);
     }
     if let Some(forgotten_at) = row.forgotten_at {
         return Ok(ForgetOutcome::AlreadyForgotten(Timestamp(forgotten_at)));
     }
-    let file = row.attachment.into_attachment()?;
-    if let Some(needed) = needed(db, lane, row.turn, &file).await? {
+    let found = ForgettableFile::load(db, lane, row).await?;
+    if let Some(needed) = needed(db, lane, &found).await? {
         return Ok(needed);
     }
-    let forgotten = ForgottenFile { file: &file, transcription: read_transcription(db, &file).await? };
-    let copies = Copies { lane, turn: row.turn, forgotten };
-    copies.erase(db).await?;
-    write_tombstone(db, &file).await?;
-    let account = Account { conversation: conversation.clone(), person, is_owner: false };
-    usage::remove_file(db, &account, file.bytes).await?;
+    let file = found.file.clone();
+    erase_with_hidden_files(db, conversation, lane, found).await?;
+    db.request_erasure().await?;
     Ok(ForgetOutcome::Forgotten(Box::new(file)))
 }
 
-/// What still needs the file, if anything does.
-async fn needed<S: Session>(
+/// Erases a file, and the files that its readers made for the model alone, such as the whole of a long result: no list that
+/// people see has them.
+async fn erase_with_hidden_files<S: Session>(
     db: &S,
+    conversation: &ConversationId,
     lane: LaneId,
-    turn: Uuid,
-    file: &Attachment,
-) -> VerbResult<Option<ForgetOutcome>, S> {
+    found: ForgettableFile,
+) -> VerbResult<(), S> {
+    let mut seen = BTreeSet::from([found.file.id]);
+    let mut pending = vec![found];
+    while let Some(found) = pending.pop() {
+        erase(db, conversation, lane, &found).await?;
+        for row in find_hidden_files(db, lane, &found.results).await? {
+            let hidden = ForgettableFile::load(db, lane, row).await?;
+            if needed(db, lane, &hidden).await?.is_none() && seen.insert(hidden.file.id) {
+                pending.push(hidden);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Finds the files that came with results, were made by their turns, and are only for the model.
+async fn find_hidden_files<S: Session>(db: &S, lane: LaneId, results: &FileResults) -> VerbResult<Vec<FileRow>, S> {
+    if results.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files: Vec<Uuid> = results.files.iter().map(|file| file.0).collect();
+    db.all(
+        select_attachment!(
+            ", turn, person, forgotten_at";
+            "WHERE lane = $1 AND attachments.id IN (SELECT value FROM rarray($2)) \
+                 AND turn IN (SELECT value FROM rarray($3)) AND visibility = 'internal' \
+                 AND source IN ('tool', 'script') AND forgotten_at IS NULL"
+        ),
+        params![lane, files, results.turns()],
+    )
+    .await
+}
+
+async fn erase<S: Session>(
+    db: &S,
+    conversation: &ConversationId,
+    lane: LaneId,
+    found: &ForgettableFile,
+) -> VerbResult<(), S> {
+    let ForgettableFile { turn, person, file, results } = found;
+    forget_results::replace(db, lane, file, results).await?;
+    let forgotten = ForgottenFile { file, transcription: read_transcription(db, file).await? };
+    let copies = Copies { lane, turn: *turn, forgotten };
+    copies.erase(db).await?;
+    write_tombstone(db, file).await?;
+    let account = Account { conversation: conversation.clone(), person: person.clone(), is_owner: false };
+    usage::remove_file(db, &account, file.bytes).await
+}
+
+/// What still needs the file, if anything does.
+async fn needed<S: Session>(db: &S, lane: LaneId, found: &ForgettableFile) -> VerbResult<Option<ForgetOutcome>, S> {
+    let ForgettableFile { turn, file, results, .. } = found;
     let is_unsettled: bool = db
         .value(
             "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND instr(content, $2) > 0)",
@@ -95,8 +171,9 @@ async fn needed<S: Session>(
          OR EXISTS (SELECT 1 FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
              WHERE inbox.lane = $1 AND inbox.consumed_by IS NULL AND inbox_files.attachment = $4) \
          OR EXISTS (SELECT 1 FROM turns JOIN journal ON journal.turn = turns.id \
-             WHERE turns.lane = $1 AND turns.state = 'queued' AND instr(journal.entry, $2) > 0)",
-            params![lane, file.id.to_string(), turn, file.id.0],
+             WHERE turns.lane = $1 AND turns.state = 'queued' AND instr(journal.entry, $2) > 0) \
+         OR EXISTS (SELECT 1 FROM turns WHERE state = 'queued' AND id IN (SELECT value FROM rarray($5)))",
+            params![lane, file.id.to_string(), *turn, file.id.0, results.turns()],
         )
         .await?;
     Ok(is_in_use.then_some(ForgetOutcome::InUse))

@@ -23,6 +23,8 @@ use crate::audit::{AuditQuery, AuditRecord};
 ///   person who writes there.
 /// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
 ///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
+/// - Results of calls that name a forgotten file, by its id, its number or a path at which it was saved, are replaced in the
+///   history and in journals; files that such calls made for the model alone are forgotten, too.
 /// - Every record of a file that is read after `revoke_links` has returned, by any process, has its revocation; the count
 ///   never has an earlier value again, also of a forgotten file, whose number is never another's.
 /// - A file of a part has the count of revocations that it had when its reply was planned, also in what replaces the part.

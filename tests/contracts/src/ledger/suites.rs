@@ -267,6 +267,8 @@ macro_rules! storage_contract {
             usage::workspace_counts_for_quotas
             usage::forgotten_file_leaves_every_row
             usage::needed_file_is_not_forgotten
+            usage::results_of_reading_forgotten_file_are_replaced
+            usage::file_that_running_turn_reads_is_not_forgotten
             usage::only_its_person_forgets_a_file
             usage::revoked_links_stay_revoked_in_every_process
             usage::reply_knows_of_later_revocations

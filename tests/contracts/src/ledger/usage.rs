@@ -1,14 +1,15 @@
 //! Promises about what files take up, about quotas, about files that are forgotten and links that are revoked.
 
 use satchel_domain::{
-    Attachment, AttachmentId, HistoryMessage, InboundMessage, LinkRevocation, NewAttachment, OutgoingResponse, Sender,
-    SystemTask, Timestamp, ToolOutcome, TurnId,
+    Attachment, AttachmentId, CallId, HistoryMessage, InboundMessage, LinkRevocation, NewAttachment, OutgoingResponse,
+    Sender, SystemTask, Timestamp, ToolCall, ToolOutcome, TurnId, Visibility,
 };
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange,
-    InboundFileState, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, Settlement, Transcription,
-    Usage, UsageQuery, UsageScope, WorkFilter,
+    InboundFileState, JournalEntry, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, ReleaseMode,
+    Settlement, Transcription, Usage, UsageQuery, UsageScope, WorkFilter,
 };
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
@@ -247,6 +248,111 @@ pub async fn needed_file_is_not_forgotten(fixture: &impl LedgerFixture) {
         "a later turn has taken it up"
     );
     ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert!(matches!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Forgotten(_)));
+}
+
+/// A call of a turn with the outcome that it had.
+fn call(turn: TurnId, ordinal: u32, name: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: CallId { turn, ordinal }, name: name.to_owned(), arguments }
+}
+
+/// Completes a turn whose model made calls, with the history that it leaves.
+async fn complete_with_calls(ledger: &Ledger, lease: &Lease, turn: TurnId, calls: Vec<(ToolCall, ToolOutcome)>) {
+    let requests: Vec<ToolCall> = calls.iter().map(|(call, _)| call.clone()).collect();
+    let entry = JournalEntry::Model {
+        agent: None,
+        task: None,
+        steered: Vec::new(),
+        text: String::new(),
+        calls: requests.clone(),
+        awaiting_decision: Vec::new(),
+    };
+    ledger.turns.journal_message(lease, turn, &entry).await.unwrap();
+    let mut history = vec![HistoryMessage::Model { text: "I look".into(), calls: requests }];
+    for (call, outcome) in calls {
+        let ordinal = call.id.ordinal;
+        let recorded = ledger.turns.journal_outcome(lease, turn, ordinal, &outcome, &[]).await.unwrap();
+        let text = recorded.to_model_text();
+        history.push(HistoryMessage::Tool { call: call.id, text, attachments: recorded.attachments });
+    }
+    let completed = CompletedTurn { history: HistoryChange::Append(history), ..completed_turn(turn, Vec::new()) };
+    ledger.turns.complete_turn(lease, &completed).await.unwrap();
+    ledger.leases.release(lease, ReleaseMode::Always).await.unwrap();
+}
+
+/// Catches: a file whose own words stay in what tools have answered about it, here or in a later turn.
+pub async fn results_of_reading_forgotten_file_are_replaced(fixture: &impl LedgerFixture) {
+    const WORDS: &str = "the xylophone plan";
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &with_files(message("1", "hello"), &["plan.txt"])).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let file = ledger.turns.store_file(&lease, queued.id, 0, &new_file("plan.txt")).await.unwrap();
+    let words = || ToolOutcome::from_text(WORDS);
+    let saved = json!({ "saved": true, "path": "/shared/docs/plan.txt", "sha256": file.sha256.to_string() });
+    let whole = NewAttachment { visibility: Visibility::Internal, ..new_file("answer-2.txt") };
+    let calls = vec![
+        (call(turn, 0, "attachment.read", json!({ "id": file.id })), words()),
+        (
+            call(turn, 1, "attachment_save", json!({ "index": 0, "path": "docs/plan.txt" })),
+            ToolOutcome::from_data(saved),
+        ),
+        (
+            call(turn, 2, "execute_script", json!({ "script": format!("attachment_read(id='{}')", file.id) })),
+            ToolOutcome { attachments: vec![whole.clone().into()], ..words() },
+        ),
+    ];
+    complete_with_calls(&ledger, &lease, turn, calls).await;
+
+    let (lease, later) = receive(&ledger, &message("2", "what was in it?")).await;
+    let listed = json!({ "attachments": [{ "id": file.id, "number": 1, "filename": "plan.txt" }] });
+    let calls = vec![
+        (call(later, 0, "file_read", json!({ "path": "~/docs/plan.txt" })), words()),
+        (call(later, 1, "attachment.read", json!({ "id": "#1" })), words()),
+        (call(later, 2, "attachment.list", json!({})), ToolOutcome::from_data(listed)),
+        (call(later, 3, "file_read", json!({ "path": "docs/other.txt" })), ToolOutcome::from_text("the piano plan")),
+    ];
+    complete_with_calls(&ledger, &lease, later, calls).await;
+
+    let forgotten = ledger.storage.forget_file(&forget_request(&file)).await.unwrap();
+    assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
+    let history = ledger.archive.history(&lease.conversation, 20).await.unwrap();
+    let mut stored = format!("{history:?}");
+    for turn in [turn, later] {
+        let record = ledger.archive.turn(turn).await.unwrap().unwrap();
+        stored.push_str(&format!("{:?}", record.calls));
+    }
+    assert!(!stored.contains("xylophone"), "its words: {stored}");
+    assert!(!stored.contains(&file.sha256.to_string()), "its address: {stored}");
+    let is_list_rewritten = stored.contains(r#"\"forgotten\":true"#) && !stored.contains(r#"\"filename\""#);
+    assert!(is_list_rewritten, "its name: {stored}");
+    assert_eq!(stored.matches("the piano plan").count(), 2, "another file's result stays: {stored}");
+    let key = AttachmentKey::Id(whole.id);
+    let hidden = ledger.archive.attachment(&lease.conversation, key).await.unwrap().unwrap();
+    assert!(hidden.is_forgotten(), "what was made of it for the model alone");
+    let scope = UsageScope::Conversation(lease.conversation.clone());
+    assert_eq!(usage_totals(&ledger, scope).await, (0, 0, 0));
+}
+
+/// Catches: a result that a running turn has still to remember when its file is gone.
+pub async fn file_that_running_turn_reads_is_not_forgotten(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "make one")).await;
+    let made = store_file(&ledger, &lease, turn, 1).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    let (lease, running) = receive(&ledger, &message("2", "read it")).await;
+    let number = made.number.get().to_string();
+    let entry = JournalEntry::Model {
+        agent: None,
+        task: None,
+        steered: Vec::new(),
+        text: String::new(),
+        calls: vec![call(running, 0, "attachment.read", json!({ "id": number }))],
+        awaiting_decision: Vec::new(),
+    };
+    ledger.turns.journal_message(&lease, running, &entry).await.unwrap();
+    assert_eq!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::InUse);
+    ledger.turns.complete_turn(&lease, &completed_turn(running, Vec::new())).await.unwrap();
     assert!(matches!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Forgotten(_)));
 }
 
