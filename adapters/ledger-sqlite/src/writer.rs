@@ -32,7 +32,8 @@ const QUEUE_CAPACITY: usize = 1024;
 /// disk.
 const MAX_GROUP: usize = 16;
 
-/// The thread that owns the connection. Dropping it waits for the verbs that it was given, and for what can be erased quickly.
+/// The thread that owns the connection. Dropping it waits for the verbs that it was given, and erases what can be erased
+/// quickly.
 #[derive(Debug)]
 pub(crate) struct Writer {
     /// `None` only while it is dropped.
