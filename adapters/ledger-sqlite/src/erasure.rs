@@ -4,7 +4,7 @@
 //! The writer does it behind the commit, a step between two groups, so that verbs wait for one step at most. A row of
 //! `pending_erasure` outlives a crash: the next process goes on. Deleted rows are overwritten in the commit itself
 //! (`secure_delete`), but not the copies that the splitting of a page has left in its unused bytes; only rewriting the
-//! database erases those (ADR 0038).
+//! database erases those (ADR 0039).
 
 use std::{
     fs,
