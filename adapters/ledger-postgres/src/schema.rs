@@ -21,6 +21,7 @@ const OLDEST_VERSION: i64 = 2;
 pub(crate) const STEPS: &[&str] = &[
     include_str!("../migrations/0003_common_statements.sql"),
     include_str!("../migrations/0004_links_without_clocks.sql"),
+    include_str!("../migrations/0005_logins.sql"),
 ];
 
 /// A schema of another version than this program's.

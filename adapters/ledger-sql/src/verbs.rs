@@ -14,6 +14,7 @@ pub(crate) mod inbox;
 pub(crate) mod journal;
 pub(crate) mod links;
 pub(crate) mod listings;
+pub(crate) mod logins;
 pub(crate) mod parts;
 pub(crate) mod people;
 pub(crate) mod queries;
@@ -33,7 +34,8 @@ pub(crate) mod workspace_usage;
 
 pub use self::{
     audit::*, checkpoints::*, complete::*, drafts::*, forget::*, forget_conversation::*, history::*, inbox::*,
-    journal::*, links::*, listings::*, parts::*, people::*, queries::*, questions::*, receive::*, recorded_messages::*,
-    records::*, reminders::*, rename::*, retry::*, settle::*, turns::*, undecodable::*, usage::*, workspace_usage::*,
+    journal::*, links::*, listings::*, logins::*, parts::*, people::*, queries::*, questions::*, receive::*,
+    recorded_messages::*, records::*, reminders::*, rename::*, retry::*, settle::*, turns::*, undecodable::*, usage::*,
+    workspace_usage::*,
 };
 pub use crate::lanes::release;

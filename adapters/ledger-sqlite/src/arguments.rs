@@ -1,6 +1,6 @@
 //! How a verb's arguments get to another thread, and are lent to it there.
 
-use satchel_domain::{AttachmentId, CallId, InboxId, MessageRef, PartId, ReminderId, Timestamp, TurnId};
+use satchel_domain::{AttachmentId, CallId, InboxId, LoginId, MessageRef, PartId, ReminderId, Timestamp, TurnId};
 use satchel_ports::ledger::{AttachmentKey, ClaimMode, ReleaseMode};
 
 /// An argument of a verb.
@@ -56,6 +56,7 @@ passed_by_value!(
     CallId,
     ClaimMode,
     InboxId,
+    LoginId,
     Option<MessageRef>,
     Option<String>,
     Option<Timestamp>,

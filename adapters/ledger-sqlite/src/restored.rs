@@ -146,6 +146,8 @@ async fn hold_back(db: &Database, backup_at: Timestamp, original: &Path) -> Resu
     .await?;
     restored_copy::complete_turns(db).await?;
     db.run("UPDATE lanes SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", params![]).await?;
+    // Some of them may have been ended since the backup.
+    db.run("DELETE FROM logins", params![]).await?;
     revoke_all_links(db).await
 }
 

@@ -24,6 +24,7 @@ const STEPS: &[&str] = &[
     include_str!("../migrations/0021_common_conditions.sql"),
     include_str!("../migrations/0022_links_without_clocks.sql"),
     include_str!("../migrations/0023_erasure.sql"),
+    include_str!("../migrations/0024_logins.sql"),
 ];
 
 /// The first version that overwrites what it deletes.

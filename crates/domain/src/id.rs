@@ -55,6 +55,10 @@ id!(
     /// One message as a channel delivered it (UUIDv7).
     InboxId
 );
+id!(
+    /// One login of a browser to the page (UUIDv7).
+    LoginId
+);
 
 /// The text is not a hyphenated UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -43,7 +43,7 @@ pub use disk::{DiskFull, DiskReserve, DiskSpace};
 pub use ending::Ending;
 pub use error_chain::error_chain;
 pub use filename::Filename;
-pub use id::{AttachmentId, CallId, InboxId, PartId, TurnId};
+pub use id::{AttachmentId, CallId, InboxId, LoginId, PartId, TurnId};
 pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender, UndecodableUpdate};
 pub use message::{HistoryMessage, MessageOrigin, ToolCall};
 pub use outcome::{OutcomeFile, Picture, RecordedOutcome, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest};

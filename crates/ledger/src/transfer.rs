@@ -15,7 +15,7 @@ use satchel_ports::ledger::LedgerError;
 use sha2::Digest;
 
 /// The tables that are moved, each behind those that its rows name. (Turns name each other.)
-pub const TABLES: [&str; 23] = [
+pub const TABLES: [&str; 24] = [
     "lanes",
     "conversation_settings",
     "conversation_listings",
@@ -36,6 +36,7 @@ pub const TABLES: [&str; 23] = [
     "wrong_codes",
     "reminders",
     "person_settings",
+    "logins",
     "restored_copy",
     "held_turns",
     "held_parts",

@@ -1,4 +1,4 @@
-//! The durable store of input, turns, history and deliveries, as ten ports, each cut by who calls it.
+//! The durable store of input, turns, history and deliveries, as eleven ports, each cut by who calls it.
 //!
 //! The database is the only queue (ADR 0003). Each verb is one atomic, durable commit, whatever tables it spans; each
 //! query is a read. One type implements all ports over one database.
@@ -13,6 +13,7 @@ mod conversations;
 mod gateways;
 mod inbox;
 mod leases;
+mod logins;
 mod outbox;
 mod pairings;
 mod reminders;
@@ -27,8 +28,8 @@ use satchel_domain::{ConversationId, PartId};
 #[cfg(feature = "mocks")]
 pub use self::{
     archive::MockArchive, conversations::MockConversations, gateways::MockGateways, inbox::MockInbox,
-    leases::MockLeases, outbox::MockOutbox, pairings::MockPairings, reminders::MockReminders, storage::MockStorage,
-    turns::MockTurns,
+    leases::MockLeases, logins::MockLogins, outbox::MockOutbox, pairings::MockPairings, reminders::MockReminders,
+    storage::MockStorage, turns::MockTurns,
 };
 pub use self::{
     archive::{
@@ -43,6 +44,7 @@ pub use self::{
     gateways::{GATEWAY_TAKEOVER, GatewayDuty, GatewayId, GatewayLease, Gateways},
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
+    logins::{Logins, NewLogin, PageLogin},
     outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     reminders::{
@@ -106,6 +108,7 @@ pub struct MockLedger {
     pub conversations: MockConversations,
     pub reminders: MockReminders,
     pub storage: MockStorage,
+    pub logins: MockLogins,
 }
 
 #[cfg(feature = "mocks")]
@@ -122,6 +125,7 @@ impl From<MockLedger> for Ledger {
             conversations: Arc::new(mocks.conversations),
             reminders: Arc::new(mocks.reminders),
             storage: Arc::new(mocks.storage),
+            logins: Arc::new(mocks.logins),
         }
     }
 }
@@ -149,11 +153,24 @@ pub struct Ledger {
     pub reminders: Arc<dyn Reminders>,
     /// Quotas, forgetting and the audit log.
     pub storage: Arc<dyn Storage>,
+    /// Which browsers are logged in to the page.
+    pub logins: Arc<dyn Logins>,
 }
 
 impl<T> From<Arc<T>> for Ledger
 where
-    T: Inbox + Gateways + Leases + Turns + Outbox + Pairings + Archive + Conversations + Reminders + Storage + 'static,
+    T: Inbox
+        + Gateways
+        + Leases
+        + Turns
+        + Outbox
+        + Pairings
+        + Archive
+        + Conversations
+        + Reminders
+        + Storage
+        + Logins
+        + 'static,
 {
     fn from(store: Arc<T>) -> Self {
         Self {
@@ -166,7 +183,8 @@ where
             archive: Arc::clone(&store) as _,
             conversations: Arc::clone(&store) as _,
             reminders: Arc::clone(&store) as _,
-            storage: store,
+            storage: Arc::clone(&store) as _,
+            logins: store,
         }
     }
 }

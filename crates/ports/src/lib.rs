@@ -56,8 +56,8 @@ pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelFile, ModelMessage, ModelRequest};
 pub use ledger::{
-    Archive, Conversations, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Outbox, Pairings, Reminders, Storage,
-    Turns,
+    Archive, Conversations, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Logins, Outbox, Pairings, Reminders,
+    Storage, Turns,
 };
 pub use media::{MediaError, MediaMeter, MediaRequest};
 pub use notifications::{MAX_NOTIFICATION_BYTES, Notification, NotificationError, NotificationFile, Notifications};
@@ -85,8 +85,8 @@ pub use {
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::{
-        MockArchive, MockConversations, MockGateways, MockInbox, MockLeases, MockLedger, MockOutbox, MockPairings,
-        MockReminders, MockStorage, MockTurns,
+        MockArchive, MockConversations, MockGateways, MockInbox, MockLeases, MockLedger, MockLogins, MockOutbox,
+        MockPairings, MockReminders, MockStorage, MockTurns,
     },
     media::MockMediaMeter,
     notifications::MockNotifications,

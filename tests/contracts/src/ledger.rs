@@ -11,6 +11,7 @@ pub mod files;
 pub mod gateways;
 pub mod inbox;
 pub mod lanes;
+pub mod logins;
 pub mod messages;
 pub mod parts;
 pub mod people;

@@ -8,8 +8,8 @@ use satchel_domain::{
 };
 use satchel_local::UuidV7;
 use satchel_ports::{
-    Archive, Inbox, Leases, ManualClock, Outbox, Storage, Turns,
-    ledger::{AttachmentQuery, ClaimMode, OutboxQuery, QueuedMessage, WorkFilter},
+    Archive, Inbox, Leases, Logins, ManualClock, Outbox, Storage, Turns,
+    ledger::{AttachmentQuery, ClaimMode, NewLogin, OutboxQuery, QueuedMessage, WorkFilter},
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -202,4 +202,21 @@ async fn other_databases_hold_nothing_back() {
     let ledger = open(&directory, RELEASED_AT).await;
     assert!(ledger.held_back().await.unwrap().is_none());
     assert!(ledger.receive(&message("old", 1), ClaimMode::IfFree).await.unwrap().claimed.is_some());
+}
+
+/// One that was ended since the backup must not come back with it.
+#[tokio::test]
+async fn restored_copy_has_no_logins() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = open(&directory, BACKUP_AT).await;
+    let login = NewLogin {
+        issuer: "a token".to_owned(),
+        client: "Firefox on Linux".to_owned(),
+        expires_at: RELEASED_AT.saturating_add(Duration::from_secs(60)),
+    };
+    let login = ledger.create_login(&login, 9).await.unwrap();
+    ledger.hold_back(BACKUP_AT, PathBuf::from("/srv/satchel")).await.unwrap();
+    let ledger = release(&directory, HeldChoice::Resume, HeldChoice::Resume).await;
+    assert_eq!(ledger.find_login(login.id).await.unwrap(), None);
+    assert_eq!(ledger.list_logins().await.unwrap(), []);
 }

@@ -6,8 +6,8 @@ pub mod types {
 
     pub use satchel_domain::{
         Attachment, AttachmentId, CallId, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId,
-        LinkRevocation, MessageRef, NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, ReminderId, Sha256,
-        Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
+        LinkRevocation, LoginId, MessageRef, NewAttachment, Part, PartId, RecordedOutcome, RefusedFile, ReminderId,
+        Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
     };
     pub use serde_json::Value;
 
@@ -17,11 +17,11 @@ pub mod types {
             Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
             ConversationQuery, ConversationSearch, ConversationSummary, Conversations, CreateReminderOutcome,
             ForgetConversationOutcome, ForgetOutcome, ForgetRequest, GatewayDuty, GatewayId, GatewayLease, Gateways,
-            Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, NewQuestion, NewReminder, Outbox,
-            OutboxQuery, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person,
-            PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, Reminder,
-            ReminderPerson, ReminderQuery, ReminderScope, Reminders, RenameOutcome, RetryOutcome, SearchResults,
-            SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, TurnRetry, Turns,
+            Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, Logins, NewLogin, NewQuestion, NewReminder,
+            Outbox, OutboxQuery, PageLogin, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
+            Pairings, Person, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
+            Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders, RenameOutcome, RetryOutcome,
+            SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, TurnRetry, Turns,
             UndecodableCount, Usage, UsageQuery, WorkFilter,
         },
     };
@@ -190,6 +190,20 @@ macro_rules! ledger_verbs {
                     fn prune_audit(before: Timestamp) -> u64;
                 read "finding unreferenced blobs"
                     fn find_unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
+            }
+            Logins {
+                write "storing a login"
+                    fn create_login(login: &NewLogin, max_logins: u32) -> PageLogin;
+                read "checking a login"
+                    fn find_login(login: LoginId) -> Option<PageLogin>;
+                write "recording the use of a login"
+                    fn touch_login(login: LoginId) -> bool;
+                read "listing the logins"
+                    fn list_logins() -> Vec<PageLogin>;
+                write "ending a login"
+                    fn end_login(login: LoginId) -> bool;
+                write "ending logins"
+                    fn end_logins(issuer: Option<String>) -> u64;
             }
         }
     };

@@ -15,6 +15,7 @@ macro_rules! ledger_contract {
         $crate::conversations_contract!($fixture);
         $crate::reminders_contract!($fixture);
         $crate::storage_contract!($fixture);
+        $crate::logins_contract!($fixture);
         $crate::ledger_contract! { @each $fixture;
             cross_port::commits_are_seen_through_every_port
         }
@@ -277,6 +278,19 @@ macro_rules! storage_contract {
     };
 }
 
+/// Makes a test of each promise of the port `Logins`.
+#[macro_export]
+macro_rules! logins_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            logins::ended_login_has_ended_in_every_process
+            logins::login_expires_although_it_is_used
+            logins::new_login_replaces_the_least_recently_used
+            logins::logins_of_one_issuer_end_together
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     /// A promise that no suite lists is never tested.
@@ -291,6 +305,7 @@ mod tests {
             ("files", include_str!("files.rs")),
             ("inbox", include_str!("inbox.rs")),
             ("lanes", include_str!("lanes.rs")),
+            ("logins", include_str!("logins.rs")),
             ("messages", include_str!("messages.rs")),
             ("parts", include_str!("parts.rs")),
             ("people", include_str!("people.rs")),

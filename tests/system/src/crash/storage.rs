@@ -7,7 +7,7 @@ use satchel_files::DirectoryBlobs;
 use satchel_ledger_postgres::PostgresLedger;
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_ports::{
-    Archive, Blobs, Clock, Conversations, Ids, Inbox, Leases, Outbox, Pairings, Reminders, Storage, Turns,
+    Archive, Blobs, Clock, Conversations, Ids, Inbox, Leases, Logins, Outbox, Pairings, Reminders, Storage, Turns,
     intercept::Intercepted,
     ledger::{Gateways, Ledger},
 };
@@ -62,6 +62,7 @@ impl OpenLedger {
             + Conversations
             + Reminders
             + Storage
+            + Logins
             + 'static,
     {
         let ledger = Arc::new(ledger);

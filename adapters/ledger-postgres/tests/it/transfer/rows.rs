@@ -235,6 +235,14 @@ fn rest(table: &str) -> SampleRow {
             ("reason", text(TEXT)),
             ("received_at", number(4)),
         ],
+        "logins" => vec![
+            ("id", bytes(0x81, 16)),
+            ("issuer", text("a fingerprint")),
+            ("client", text(TEXT)),
+            ("created_at", number(1_700_000_000_005)),
+            ("used_at", number(1_700_000_000_006)),
+            ("expires_at", number(1_700_000_000_007)),
+        ],
         "restored_copy" => vec![
             ("id", number(1)),
             ("backup_at", number(5)),

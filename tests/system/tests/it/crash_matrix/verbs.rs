@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 46] = [
+const EXEMPT_VERBS: [(&str, &str); 52] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -81,6 +81,12 @@ const EXEMPT_VERBS: [(&str, &str); 46] = [
     ("ledger.cancel_reminder", "only a person's `/schedules cancel` or the model does it, in one write"),
     ("ledger.end_reminders", "only where a person has lost their access"),
     ("ledger.save_timezone", "only a person's `/timezone` does it, in one write"),
+    ("ledger.create_login", "only a browser that logs in to the page does it, in one write"),
+    ("ledger.find_login", "only requests of browsers ask, and nothing is written"),
+    ("ledger.touch_login", "only requests of browsers do it, and a lost one costs a time in a list"),
+    ("ledger.list_logins", "only owners and operators ask"),
+    ("ledger.end_login", "only owners and operators do it, in one write"),
+    ("ledger.end_logins", "only operators and a new token do it, in one write"),
     ("ledger.close_question", "only where nobody answers, or the question can't be shown"),
     ("ledger.list_pairings", "only owners and operators ask"),
     ("ledger.list_people", "only owners and operators ask"),
