@@ -17,8 +17,8 @@ use crate::{
     adapters,
     cli::{
         AttachmentsCommand, AuditOptions, BackupCommand, Cli, CliCommand, ConfigCommand, ExistingBackupCommand,
-        GlobalOptions, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RestoredCopyCommand, RunOptions,
-        ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
+        GlobalOptions, LoginsCommand, OutboxCommand, PairAction, PlanOptions, ResolveOptions, RestoredCopyCommand,
+        RunOptions, ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{
         self,
@@ -177,6 +177,9 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Web(WebCommand::Link) => {
             commands::web::link(&load_ready_config(&command)?, &mut std::io::stdout().lock())
         }
+        CliCommand::Web(WebCommand::Logins(subcommand)) => {
+            run_in_runtime(run_logins_command(subcommand, &load_existing_data(&command)?))
+        }
         CliCommand::Completions { shell } => commands::manual::print_completions(*shell, &mut std::io::stdout().lock()),
         CliCommand::Man { directory } => {
             commands::manual::write_pages(&cwd.join(directory), &mut std::io::stdout().lock())
@@ -314,6 +317,16 @@ async fn run_pair_command(command: &PairAction, data: &ExistingData) -> anyhow::
         PairAction::List { json } => commands::pair::list(&*ledger.pairings, *json, out).await,
         PairAction::Approve { code } => commands::pair::approve(&*ledger.pairings, *code, out).await,
         PairAction::Revoke { channel, id } => commands::pair::revoke(&*ledger.pairings, channel, id, out).await,
+    }
+}
+
+async fn run_logins_command(command: &LoginsCommand, data: &ExistingData) -> anyhow::Result<()> {
+    let stores = data.open().await?;
+    let (logins, out) = (&*stores.ledger.logins, &mut std::io::stdout().lock());
+    match command {
+        LoginsCommand::Logins { json } => commands::web::list_logins(logins, *json, out).await,
+        LoginsCommand::Logout { all: true, .. } => commands::web::end_all_logins(logins, out).await,
+        LoginsCommand::Logout { logins: ids, all: false } => commands::web::end_logins(logins, ids, out).await,
     }
 }
 

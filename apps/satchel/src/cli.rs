@@ -5,6 +5,7 @@ mod conversation;
 mod migrate;
 mod run;
 mod scripting;
+mod web;
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -21,6 +22,7 @@ pub use self::{
     migrate::MigrateOptions,
     run::{Role, RunOptions},
     scripting::{CompletionShell, SendOptions},
+    web::{LoginsCommand, WebCommand},
 };
 use crate::config::leaf::amount::ConfigDuration;
 
@@ -128,7 +130,7 @@ pub enum CliCommand {
     /// Decide who may talk to Satchel
     #[command(subcommand)]
     Pair(PairAction),
-    /// Log in to the page
+    /// Log in to the page, and list and end logins
     #[command(subcommand)]
     Web(WebCommand),
     /// Print completions for a shell
@@ -504,15 +506,6 @@ pub enum PairAction {
         #[arg(allow_hyphen_values = true)]
         id: String,
     },
-}
-
-/// The subcommands of `web`.
-#[derive(Debug, Subcommand)]
-pub enum WebCommand {
-    /// Print a link that logs a browser in; it works once, for ten minutes
-    #[command(after_help = "Use it while `satchel run` is running, with the same configuration.\n\nExample:\n  \
-                            satchel web link")]
-    Link,
 }
 
 /// The subcommands of `config`.
