@@ -1,5 +1,7 @@
 // Talks to the server's HTTP API and turns what goes wrong into words.
 
+import { keepProof, proofHeaders } from "./login-proof.js";
+
 // What the server, or the way to it, had against a request. `status` 0: it was not reached.
 export class Problem extends Error {
   constructor(status, code, words) {
@@ -43,7 +45,7 @@ export async function call(method, path, body, signal = null, patience = PATIENC
   try {
     response = await fetch(path, {
       method,
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      headers: { ...proofHeaders(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
       credentials: "same-origin",
       cache: "no-store",
@@ -58,8 +60,14 @@ export async function call(method, path, body, signal = null, patience = PATIENC
 }
 
 export const session = () => call("GET", "/api/session");
-export const login = (token) => call("POST", "/api/login", { token });
-export const loginByLink = (link) => call("POST", "/api/login", { link });
+export const login = (token) => logIn({ token });
+export const loginByLink = (link) => logIn({ link });
+
+// The answer sets the cookie, and has what goes along with it. It is empty where no login is needed.
+async function logIn(credentials) {
+  const login = await call("POST", "/api/login", credentials);
+  if (login) keepProof(login.proof);
+}
 
 // The conversations, or the archived ones; `before` is the last turn of the last one that is known.
 export function conversations({ archived = false, before } = {}) {
@@ -84,9 +92,6 @@ export const conversation = (conversation) => call("GET", conversationPath(conve
 
 // `change`: any of name, pinned, archived.
 export const changeConversation = (conversation, change) => call("PATCH", conversationPath(conversation), change);
-
-// Where a conversation is downloaded from as an archive.
-export const exportPath = (conversation) => `${conversationPath(conversation)}/export`;
 
 export const forgetConversation = (conversation) => call("DELETE", conversationPath(conversation));
 
@@ -116,6 +121,7 @@ export function upload(conversation, file, name, onProgress) {
   const request = new XMLHttpRequest();
   const result = new Promise((resolve, reject) => {
     request.open("POST", `${conversationPath(conversation)}/uploads?filename=${encodeURIComponent(name)}`);
+    for (const [name, value] of Object.entries(proofHeaders())) request.setRequestHeader(name, value);
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.upload.addEventListener("progress", (event) => onProgress(event.loaded));
     request.addEventListener("load", () => {

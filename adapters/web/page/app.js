@@ -266,7 +266,7 @@ let linkRefusals = 0;
 // How often a server that can't check a link is asked again.
 const MAX_LINK_REFUSALS = 3;
 
-// Exchanges the secret of a login link for a cookie; the answer is why that could not be done. Throws what may pass.
+// Exchanges the secret of a login link for a login; the answer is why that could not be done. Throws what may pass.
 async function useLink() {
   if (!linkSecret) return null;
   try {

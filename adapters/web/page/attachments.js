@@ -17,8 +17,18 @@ export function isPicture(file) {
   return (file.inline === "image" || Boolean(file.preview)) && !unseen.has(file.id);
 }
 
+// An element that loads a file can't send the header of a login; the signature of the file takes its place.
+const signed = (file, url) => `${url}?signature=${file.signature}`;
+
+export const fileUrl = (file) => signed(file, file.url);
+
+export const downloadUrl = (file) => `${fileUrl(file)}&download=1`;
+
+// What is shown of a picture at first: a small copy, if there is one.
+export const firstSource = (file) => (file.preview ? signed(file, file.preview) : fileUrl(file));
+
 // What is shown of a picture at window size: the file, unless browsers don't know its type.
-export const fullSource = (file) => (file.inline === "image" ? file.url : file.preview);
+export const fullSource = (file) => (file.inline === "image" ? fileUrl(file) : firstSource(file));
 
 // The files of one message or part, in their order; pictures that follow each other stand side by side.
 export function filesView(files, onOpenPicture) {
@@ -54,8 +64,6 @@ function fileTile(file) {
   return element("figure", { class: "figure" }, element("div", { class: "tile-icon" }, icon(typeIcon(file.mime))), caption(file));
 }
 
-const downloadUrl = (file) => `${file.url}${file.url.includes("?") ? "&" : "?"}download=1`;
-
 function facts(file) {
   const length = duration(file.duration_ms);
   return [typeWord(file.mime), size(file.bytes), length, file.number ? `#${file.number}` : ""].filter(Boolean).join(" · ");
@@ -77,7 +85,7 @@ function download(file) {
 function picture(file, highest, onOpenPicture, instead = card) {
   const fit = fitted(file, highest);
   const image = element("img", {
-    src: file.preview ?? file.url,
+    src: firstSource(file),
     alt: file.description || file.filename,
     width: fit?.width,
     height: fit?.height,
@@ -89,8 +97,8 @@ function picture(file, highest, onOpenPicture, instead = card) {
   const figure = element("figure", { class: "figure" }, button, caption(file));
   image.addEventListener("error", () => {
     // Without a copy the file itself is shown. One that is gone or broken is still a file that one can have.
-    if (file.inline === "image" && image.getAttribute("src") !== file.url) {
-      image.src = file.url;
+    if (file.inline === "image" && image.getAttribute("src") !== fileUrl(file)) {
+      image.src = fileUrl(file);
     } else {
       unseen.add(file.id);
       figure.replaceWith(instead(file));
@@ -119,14 +127,14 @@ function playable(player, file, className) {
 function video(file) {
   const fit = fitted(file, HIGHEST);
   const player = element("video", {
-    src: file.url, controls: true, preload: "metadata", playsinline: true, "aria-label": file.filename,
+    src: fileUrl(file), controls: true, preload: "metadata", playsinline: true, "aria-label": file.filename,
     width: fit?.width ?? WIDEST, height: fit?.height ?? Math.round((WIDEST * 9) / 16),
   });
   return playable(player, file, "figure");
 }
 
 function audio(file) {
-  const player = element("audio", { src: file.url, controls: true, preload: "metadata", "aria-label": file.filename });
+  const player = element("audio", { src: fileUrl(file), controls: true, preload: "metadata", "aria-label": file.filename });
   return playable(player, file, "figure figure-audio");
 }
 

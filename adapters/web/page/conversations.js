@@ -183,7 +183,7 @@ export function createConversations(actions) {
       away
         ? { label: "Move back to the list", iconName: "archive", choose: change({ archived: false }, `Moved ${title} back to the list.`) }
         : { label: "Archive", iconName: "archive", choose: change({ archived: true }, `Archived ${title}.`) },
-      { label: "Export", iconName: "download", choose: () => download(api.exportPath(key)) },
+      { label: "Export", iconName: "download", choose: () => download(one.export) },
       { label: "Delete", iconName: "trash", danger: true, choose: remove },
     ];
     openMenu(button, entries, refreshSoon);

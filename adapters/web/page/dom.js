@@ -89,9 +89,9 @@ export function tell(place, words) {
   if (place.textContent !== (words ?? "")) place.textContent = words ?? "";
 }
 
-// Downloads what is at a path, as the browser does with a link.
-export function download(path) {
-  const link = element("a", { href: path, download: "" });
+// Downloads what is at a URL, as the browser does with a link.
+export function download(url) {
+  const link = element("a", { href: url, download: "" });
   document.body.append(link);
   link.click();
   link.remove();

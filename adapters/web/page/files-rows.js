@@ -1,6 +1,6 @@
 // Makes the rows of the panel of files, and moves among them by key.
 
-import { fullSource, isPicture } from "./attachments.js";
+import { downloadUrl, firstSource, fullSource, isPicture } from "./attachments.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock, day, duration, size, typeIcon, typeWord } from "./format.js";
 
@@ -21,7 +21,7 @@ export function fileRow(file, actions) {
       element("p", { class: "files-facts" }, facts),
       element("p", { class: "files-facts" }, `${sender} · `, element("time", { datetime: new Date(file.at).toISOString() }, `${day(file.at)}, ${clock(file.at)}`)),
     ),
-    element("a", { class: "plain-button", href: `${file.url}?download=1`, download: filename, "aria-label": label, title: label }, icon("download")),
+    element("a", { class: "plain-button", href: downloadUrl(file), download: filename, "aria-label": label, title: label }, icon("download")),
     forgetButton(file, actions),
   );
 }
@@ -34,7 +34,7 @@ function forgetButton(file, actions) {
 
 // A picture that can't be shown is a file with an icon.
 function thumbnail(file, open) {
-  const image = element("img", { src: file.preview ?? file.url, alt: "", loading: "lazy", decoding: "async" });
+  const image = element("img", { src: firstSource(file), alt: "", loading: "lazy", decoding: "async" });
   const button = element("button", { type: "button", class: "files-thumbnail files-picture", "aria-label": `Open ${file.filename}`, on: { click: open } }, image);
   image.addEventListener("error", () => {
     const whole = fullSource(file);

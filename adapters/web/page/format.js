@@ -17,6 +17,8 @@ const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute
 const dateFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
 const shortDateFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
+export const date = (milliseconds) => dateFormat.format(milliseconds);
+
 export function clock(milliseconds) {
   return clockFormat.format(milliseconds);
 }

@@ -1,6 +1,6 @@
 // Shows one picture as large as the window, and steps through all of the conversation's.
 
-import { fullSource } from "./attachments.js";
+import { downloadUrl, fullSource } from "./attachments.js";
 import { byId, icon } from "./dom.js";
 
 // `pictures` yields the files that one can step through, in their order, unless others are named when one is opened.
@@ -24,7 +24,7 @@ export function createLightbox(pictures) {
     image.src = fullSource(file);
     image.alt = file.description || file.filename;
     byId("lightbox-name").textContent = file.filename;
-    download.href = `${file.url}?download=1`;
+    download.href = downloadUrl(file);
     download.download = file.filename;
     before.hidden = !neighbour(-1);
     after.hidden = !neighbour(1);

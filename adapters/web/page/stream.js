@@ -1,6 +1,7 @@
 // Keeps one conversation's events coming, whatever happens to the connection in between.
 
 import * as api from "./api.js";
+import { readEvents } from "./event-stream.js";
 
 const PAUSES_MS = [250, 500, 1000, 2000, 4000];
 const HIDDEN_FOR_MS = 60_000;
@@ -9,7 +10,8 @@ const EVENTS = ["snapshot", "turn", "live", "blocks", "tool", "gone"];
 // Calls `handlers.snapshot`, `.turn`, … with what comes, and `handlers.connection` with "open", "connecting" or "lost".
 // Each reconnect begins with a fresh snapshot, so nothing that was missed stays missed.
 export function follow(conversation, handlers) {
-  let source = null;
+  // Stops the connection; null while there is none.
+  let stop = null;
   let timer = 0;
   let failures = 0;
   let ended = false;
@@ -18,40 +20,31 @@ export function follow(conversation, handlers) {
 
   function connect() {
     clearTimeout(timer);
-    source?.close();
+    stop?.();
     openedAt = performance.now();
-    source = new EventSource(api.eventsPath(conversation));
-    source.addEventListener("error", lost);
-    for (const name of EVENTS) {
-      source.addEventListener(name, (event) => {
-        if (ended) return;
-        if (name === "snapshot") {
-          failures = 0;
-          handlers.connection("open");
-        }
-        handlers[name](JSON.parse(event.data), openedAt);
-      });
-    }
+    stop = readEvents(api.eventsPath(conversation), { event, end: lost });
   }
 
-  async function lost() {
-    source.close();
-    if (ended) return;
+  function event(name, data) {
+    if (!EVENTS.includes(name)) return;
+    if (name === "snapshot") {
+      failures = 0;
+      handlers.connection("open");
+    }
+    handlers[name](JSON.parse(data), openedAt);
+  }
+
+  function lost(status) {
+    stop = null;
+    if (status === 401) {
+      handlers.lockedOut();
+      return;
+    }
     handlers.connection(failures === 0 ? "connecting" : "lost");
     failures += 1;
     const pause = PAUSES_MS[Math.min(failures, PAUSES_MS.length) - 1];
     clearTimeout(timer);
-    timer = setTimeout(async () => {
-      try {
-        // EventSource doesn't tell a refusal from a broken line; this question does.
-        const session = await api.session();
-        if (ended) return;
-        if (session.authorized) connect();
-        else handlers.lockedOut();
-      } catch {
-        if (!ended) lost();
-      }
-    }, pause * (0.8 + Math.random() * 0.4));
+    timer = setTimeout(connect, pause * (0.8 + Math.random() * 0.4));
   }
 
   function again() {
@@ -66,7 +59,7 @@ export function follow(conversation, handlers) {
     clearTimeout(hiddenTimer);
     if (document.hidden) {
       hiddenTimer = setTimeout(letGo, HIDDEN_FOR_MS);
-    } else if (source === null || source.readyState === EventSource.CLOSED) {
+    } else if (stop === null) {
       again();
     }
   }
@@ -78,8 +71,8 @@ export function follow(conversation, handlers) {
       return;
     }
     clearTimeout(timer);
-    source?.close();
-    source = null;
+    stop?.();
+    stop = null;
   }
 
   document.addEventListener("visibilitychange", visibility);
@@ -91,7 +84,7 @@ export function follow(conversation, handlers) {
       ended = true;
       clearTimeout(timer);
       clearTimeout(hiddenTimer);
-      source?.close();
+      stop?.();
       document.removeEventListener("visibilitychange", visibility);
       removeEventListener("online", again);
     },

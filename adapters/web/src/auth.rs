@@ -1,28 +1,38 @@
-//! Authentication by token or login cookie; with `web.token: off` everyone on this machine is authorized.
+//! Authentication by the token or by a login; with `web.token: off` everyone on this machine is authorized.
+//!
+//! A browser sends a cookie to every port of its host, so the server on another port has it, too. A login therefore has two
+//! halves (ADR 0038): its cookie, and its proof, which the page keeps in storage of its own origin and sends as a header. For
+//! what an element of the page loads by itself, the [signature of its URL](UrlSigner) takes the place of the proof.
 
 use std::{
     net::IpAddr,
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use satchel_domain::Timestamp;
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+};
+use satchel_domain::LoginId;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     failed_logins::FailedLogins,
+    login_registry::{LOGIN_TTL, LoginRegistry},
     problem::Problem,
     signing::{Purpose, SigningKey},
+    url_signer::UrlSigner,
 };
 
-/// How long a login lasts.
-const COOKIE_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The header with the proof of a login.
+const PROOF_HEADER: HeaderName = HeaderName::from_static("x-satchel-login");
 
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     key: SigningKey,
+    urls: UrlSigner,
     token: Option<SecretString>,
     cookie_name: String,
     secure: bool,
@@ -32,16 +42,35 @@ pub(crate) struct Authenticator {
 /// The content of a login cookie.
 #[derive(Debug, Serialize, Deserialize)]
 struct LoginCookie {
-    since: Timestamp,
-    /// The fingerprint of the token: a new token invalidates all logins.
-    token: String,
+    login: LoginId,
+}
+
+/// By what a request is authorized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// By the token, or because none is needed.
+    Token,
+    /// By a login, which can be ended.
+    Login(LoginId),
+}
+
+/// What a request shows of who sends it.
+#[derive(Debug)]
+pub(crate) struct Credentials {
+    /// A login with both of its halves, which may have ended.
+    login: Option<LoginId>,
+    /// Whether there are two halves of a login, and the cookie is not one of ours.
+    is_forged: bool,
+    token: Option<SecretString>,
+    client: IpAddr,
 }
 
 impl Authenticator {
     /// Creates an authenticator. `port` separates the cookies of two instances on one machine, which browsers don't.
     pub(crate) fn new(key: SigningKey, token: Option<SecretString>, port: u16, secure: bool) -> Self {
         let prefix = if secure { "__Host-" } else { "" };
-        Self { key, token, cookie_name: format!("{prefix}satchel-{port}"), secure, failed_logins: Mutex::default() }
+        let (urls, cookie_name) = (UrlSigner::new(key.clone()), format!("{prefix}satchel-{port}"));
+        Self { key, urls, token, cookie_name, secure, failed_logins: Mutex::default() }
     }
 
     /// Whether a token is required.
@@ -68,40 +97,65 @@ impl Authenticator {
         }
     }
 
-    /// Creates a login cookie.
-    pub(crate) fn create_cookie(&self, now: Timestamp) -> HeaderValue {
-        let claims = self.key.sign(Purpose::Login, &LoginCookie { since: now, token: self.token_fingerprint() });
+    /// Creates the first half of a login.
+    pub(crate) fn create_cookie(&self, login: LoginId) -> HeaderValue {
+        let signed = self.key.sign(Purpose::Login, &LoginCookie { login });
         let secure = if self.secure { "; Secure" } else { "" };
         let cookie = format!(
-            "{}={claims}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
+            "{}={signed}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
             self.cookie_name,
-            COOKIE_TTL.as_secs()
+            LOGIN_TTL.as_secs()
         );
         HeaderValue::try_from(cookie).expect("a signed text is plain ASCII")
     }
 
-    /// Whether a request is authorized. Invalid credentials count as a failed login only if there are no valid ones.
-    pub(crate) fn is_authorized(&self, headers: &HeaderMap, client: IpAddr, now: Timestamp) -> Result<bool, Problem> {
-        if !self.needs_token() {
-            return Ok(true);
-        }
-        let mut is_forged = false;
-        for cookie in self.cookie_values(headers) {
+    /// Creates the second half of a login.
+    pub(crate) fn create_proof(&self, login: LoginId) -> String {
+        self.key.create_signature(Purpose::LoginProof, &login.to_string())
+    }
+
+    /// Reads what a request shows of who sends it.
+    pub(crate) fn read_credentials(&self, request: &Request, client: IpAddr) -> Credentials {
+        let headers = request.headers();
+        let proof = headers.get(PROOF_HEADER).and_then(|proof| proof.to_str().ok());
+        let is_signed = self.urls.is_signed(request.method(), request.uri());
+        let is_proof = |login: LoginId| {
+            proof.is_some_and(|proof| self.key.is_signature(Purpose::LoginProof, &login.to_string(), proof))
+        };
+        let (mut login, mut is_forged) = (None, false);
+        // Without a second half nobody tries to get in by a cookie: it may be one that another server on this host has set.
+        let cookies = self.cookie_values(headers).filter(|_| proof.is_some() || is_signed);
+        for cookie in cookies {
             match self.key.verify::<LoginCookie>(Purpose::Login, cookie) {
-                Some(claims)
-                    if now.saturating_duration_since(claims.since) < COOKIE_TTL
-                        && claims.token == self.token_fingerprint() =>
-                {
-                    return Ok(true);
-                }
-                // An expired cookie is not a guess.
-                claims => is_forged |= claims.is_none(),
+                Some(cookie) if is_signed || is_proof(cookie.login) => login = Some(cookie.login),
+                // A cookie of another login, such as one that another tab has made just now.
+                Some(_) => {}
+                None => is_forged = true,
             }
         }
-        match bearer_token(headers) {
-            Some(candidate) => self.verify_token(candidate, client).map(|()| true),
+        Credentials { login, is_forged, token: bearer_token(headers).map(SecretString::from), client }
+    }
+
+    /// Returns by what a request is authorized; `None` if it isn't. Invalid credentials count as a failed login only if
+    /// there are no valid ones, and a login that has ended is no guess.
+    pub(crate) async fn authorize(
+        &self,
+        credentials: Credentials,
+        logins: &LoginRegistry,
+    ) -> Result<Option<Access>, Problem> {
+        if !self.needs_token() {
+            return Ok(Some(Access::Token));
+        }
+        let Credentials { login, is_forged, token, client } = credentials;
+        if let Some(login) = login
+            && logins.check_login(login).await?
+        {
+            return Ok(Some(Access::Login(login)));
+        }
+        match token {
+            Some(token) => self.verify_token(token.expose_secret(), client).map(|()| Some(Access::Token)),
             None if is_forged => Err(self.record_failure(client, Problem::unauthorized())),
-            None => Ok(false),
+            None => Ok(None),
         }
     }
 
@@ -110,11 +164,6 @@ impl Authenticator {
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
         let cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
         cookies.filter(|(name, _)| *name == self.cookie_name).map(|(_, value)| value)
-    }
-
-    fn token_fingerprint(&self) -> String {
-        let token = self.token.as_ref().map(ExposeSecret::expose_secret).unwrap_or_default();
-        self.key.fingerprint(token)
     }
 }
 
@@ -125,88 +174,170 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use axum::body::Body;
+    use satchel_domain::Timestamp;
+    use satchel_ports::{LedgerError, ManualClock, MockLogins, ledger::PageLogin};
+    use uuid::Uuid;
+
     use super::*;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    fn access(key: &SigningKey, token: &str) -> Authenticator {
-        Authenticator::new(key.clone(), Some(SecretString::from(token)), 8787, true)
+    /// The only login that has not ended.
+    const LOGIN: LoginId = LoginId(Uuid::from_u128(7));
+
+    const PATH: &str = "/api/conversations/a/files/1";
+
+    fn authenticator(key: &SigningKey) -> Authenticator {
+        Authenticator::new(key.clone(), Some(SecretString::from("open sesame")), 8787, true)
     }
 
     fn key() -> SigningKey {
         SigningKey::load_or_create(&tempfile::tempdir().unwrap().path().join("key")).unwrap()
     }
 
-    fn with_cookie(cookie: &HeaderValue) -> HeaderMap {
-        let pair = cookie.to_str().unwrap().split(';').next().unwrap();
-        let mut headers = HeaderMap::new();
-        headers.append(header::COOKIE, HeaderValue::from_static("theme=dark"));
-        headers.append(header::COOKIE, HeaderValue::try_from(format!("a=b; {pair}")).unwrap());
-        headers
+    fn registry() -> LoginRegistry {
+        let mut logins = MockLogins::new();
+        logins.expect_find_login().returning(|id| {
+            let [created_at, used_at, expires_at] = [Timestamp(0); 3];
+            let (issuer, client) = (String::new(), String::new());
+            Ok((id == LOGIN).then_some(PageLogin { id, issuer, client, created_at, used_at, expires_at }))
+        });
+        LoginRegistry::new(Arc::new(logins), Arc::new(ManualClock::at(Timestamp(0))), String::new())
     }
 
-    #[test]
-    fn cookie_lasts_a_month_unless_token_changes() {
+    /// A request with these cookies, among others.
+    fn request(url: &str, cookies: &[&HeaderValue]) -> Request {
+        let mut request = Request::get(url).header(header::COOKIE, "theme=dark").body(Body::empty()).unwrap();
+        for cookie in cookies {
+            let pair = cookie.to_str().unwrap().split(';').next().unwrap();
+            request.headers_mut().append(header::COOKIE, HeaderValue::try_from(format!("a=b; {pair}")).unwrap());
+        }
+        request
+    }
+
+    fn with_proof(mut request: Request, proof: &str) -> Request {
+        request.headers_mut().insert(PROOF_HEADER, HeaderValue::try_from(proof).unwrap());
+        request
+    }
+
+    async fn authorize(authenticator: &Authenticator, request: &Request) -> Result<Option<Access>, &'static str> {
+        let credentials = authenticator.read_credentials(request, HERE);
+        authenticator.authorize(credentials, &registry()).await.map_err(|problem| problem.code())
+    }
+
+    #[tokio::test]
+    async fn login_needs_both_of_its_halves() {
         let key = key();
-        let door = access(&key, "open sesame");
-        let cookie = door.create_cookie(Timestamp(1_000));
+        let server = authenticator(&key);
+        let (cookie, proof) = (server.create_cookie(LOGIN), server.create_proof(LOGIN));
         let text = cookie.to_str().unwrap();
         assert!(text.starts_with("__Host-satchel-8787="), "{text}");
-        for flag in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure"] {
+        for flag in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure", "; Max-Age=2592000"] {
             assert!(text.contains(flag), "{text}");
         }
-        assert!(!text.contains("sesame"));
-        let headers = with_cookie(&cookie);
-        let admits = |door: &Authenticator, at| door.is_authorized(&headers, HERE, Timestamp(at)).unwrap();
-        assert!(admits(&door, 2_000));
-        assert!(!admits(&door, 1_000 + COOKIE_TTL.as_millis() as i64), "it is too old");
-        assert!(!admits(&access(&key, "another token"), 2_000));
-        let other = access(&self::key(), "open sesame");
-        assert!(other.is_authorized(&headers, HERE, Timestamp(2_000)).is_err(), "another key");
-        assert!(!door.is_authorized(&HeaderMap::new(), HERE, Timestamp(0)).unwrap());
+        assert!(!text.contains(&proof) && !text.contains("sesame"), "{text}");
+        let login = Ok(Some(Access::Login(LOGIN)));
+        assert_eq!(authorize(&server, &with_proof(request(PATH, &[&cookie]), &proof)).await, login);
+        assert_eq!(
+            authorize(&server, &request(PATH, &[&cookie])).await,
+            Ok(None),
+            "as the server on another port has it"
+        );
+        assert_eq!(authorize(&server, &with_proof(request(PATH, &[]), &proof)).await, Ok(None));
+        let other = server.create_proof(LoginId(Uuid::from_u128(8)));
+        assert_eq!(authorize(&server, &with_proof(request(PATH, &[&cookie]), &other)).await, Ok(None));
+
+        let another_key = authenticator(&self::key());
+        let shown = with_proof(request(PATH, &[&cookie]), &proof);
+        assert_eq!(authorize(&another_key, &shown).await, Err("unauthorized"));
     }
 
-    #[test]
-    fn right_secret_is_taken_whatever_was_wrong_before() {
-        let door = access(&key(), "open sesame");
-        let codes: Vec<_> = (0..1_000).map(|_| door.verify_token("guess", HERE).unwrap_err().code()).collect();
-        assert_eq!((codes[0], codes[999]), ("wrong_token", "too_many_attempts"));
-        assert!(door.verify_token("open sesame", HERE).is_ok());
-        let headers = with_cookie(&door.create_cookie(Timestamp(0)));
-        assert!(door.is_authorized(&headers, HERE, Timestamp(0)).unwrap());
-    }
-
-    #[test]
-    fn forged_cookie_counts_and_expired_one_does_not() {
+    #[tokio::test]
+    async fn signed_url_takes_the_place_of_the_proof() {
         let key = key();
-        let door = access(&key, "open sesame");
-        let expired = with_cookie(&access(&key, "the token before").create_cookie(Timestamp(0)));
-        let forged = with_cookie(&HeaderValue::from_static("__Host-satchel-8787=e30.e30"));
-        for _ in 0..100 {
-            assert!(!door.is_authorized(&expired, HERE, Timestamp(0)).unwrap());
-        }
-        let codes: Vec<_> =
-            (0..100).map(|_| door.is_authorized(&forged, HERE, Timestamp(0)).unwrap_err().code()).collect();
-        assert_eq!((codes[0], codes[99]), ("unauthorized", "too_many_attempts"));
-        let mut both = with_cookie(&door.create_cookie(Timestamp(0)));
-        both.append(header::COOKIE, HeaderValue::from_static("__Host-satchel-8787=e30.e30"));
-        assert!(door.is_authorized(&both, HERE, Timestamp(0)).unwrap());
+        let (server, urls) = (authenticator(&key), UrlSigner::new(key.clone()));
+        let (cookie, url) = (server.create_cookie(LOGIN), urls.sign_url(PATH));
+        assert_eq!(authorize(&server, &request(&url, &[&cookie])).await, Ok(Some(Access::Login(LOGIN))));
+        assert_eq!(authorize(&server, &request(&url, &[])).await, Ok(None), "a copied address opens nothing");
+        let other = url.replace("/files/1", "/files/2");
+        assert_eq!(authorize(&server, &request(&other, &[&cookie])).await, Ok(None));
+        let mut removal = request(&url, &[&cookie]);
+        *removal.method_mut() = axum::http::Method::DELETE;
+        assert_eq!(authorize(&server, &removal).await, Ok(None));
     }
 
-    #[test]
-    fn programs_show_the_token_with_each_request() {
-        let door = access(&key(), "open sesame");
-        for (header, admitted) in [
-            ("Bearer open sesame", Some(true)),
-            ("bearer open sesame", Some(true)),
-            ("Bearer open", None),
-            ("Bearer ", None),
-            ("Basic open sesame", Some(false)),
-            ("Bearer", Some(false)),
+    #[tokio::test]
+    async fn ended_login_is_refused_and_no_guess() {
+        let server = authenticator(&key());
+        let ended = LoginId(Uuid::from_u128(8));
+        let cookie = server.create_cookie(ended);
+        let shown = with_proof(request(PATH, &[&cookie]), &server.create_proof(ended));
+        for _ in 0..100 {
+            assert_eq!(authorize(&server, &shown).await, Ok(None));
+        }
+        let both = with_proof(request(PATH, &[&cookie, &server.create_cookie(LOGIN)]), &server.create_proof(LOGIN));
+        assert_eq!(authorize(&server, &both).await, Ok(Some(Access::Login(LOGIN))));
+    }
+
+    #[tokio::test]
+    async fn forged_login_counts_and_lone_cookie_does_not() {
+        let server = authenticator(&key());
+        let forged = HeaderValue::from_static("__Host-satchel-8787=e30.e30");
+        for _ in 0..100 {
+            assert_eq!(authorize(&server, &request(PATH, &[&forged])).await, Ok(None));
+        }
+        let shown = with_proof(request(PATH, &[&forged]), "e30");
+        let mut refusals = Vec::new();
+        for _ in 0..100 {
+            refusals.push(authorize(&server, &shown).await);
+        }
+        assert_eq!((refusals[0], refusals[99]), (Err("unauthorized"), Err("too_many_attempts")));
+        let both = with_proof(request(PATH, &[&forged, &server.create_cookie(LOGIN)]), &server.create_proof(LOGIN));
+        assert_eq!(authorize(&server, &both).await, Ok(Some(Access::Login(LOGIN))));
+    }
+
+    #[tokio::test]
+    async fn right_secret_is_taken_whatever_was_wrong_before() {
+        let server = authenticator(&key());
+        let codes: Vec<_> = (0..1_000).map(|_| server.verify_token("guess", HERE).unwrap_err().code()).collect();
+        assert_eq!((codes[0], codes[999]), ("wrong_token", "too_many_attempts"));
+        assert!(server.verify_token("open sesame", HERE).is_ok());
+        let cookie = server.create_cookie(LOGIN);
+        let shown = with_proof(request(PATH, &[&cookie]), &server.create_proof(LOGIN));
+        assert_eq!(authorize(&server, &shown).await, Ok(Some(Access::Login(LOGIN))));
+    }
+
+    #[tokio::test]
+    async fn failing_ledger_is_neither_login_nor_refusal() {
+        let server = authenticator(&key());
+        let mut logins = MockLogins::new();
+        logins.expect_find_login().returning(|_| {
+            Err(LedgerError::Store { operation: "checking a login", source: "the disk is gone".into() })
+        });
+        let clock = Arc::new(ManualClock::at(Timestamp(0)));
+        let failing = LoginRegistry::new(Arc::new(logins), clock, String::new());
+        let shown = with_proof(request(PATH, &[&server.create_cookie(LOGIN)]), &server.create_proof(LOGIN));
+        let credentials = server.read_credentials(&shown, HERE);
+        assert_eq!(server.authorize(credentials, &failing).await.unwrap_err().code(), "unavailable");
+    }
+
+    #[tokio::test]
+    async fn programs_show_the_token_with_each_request() {
+        let server = authenticator(&key());
+        for (header, expected) in [
+            ("Bearer open sesame", Ok(Some(Access::Token))),
+            ("bearer open sesame", Ok(Some(Access::Token))),
+            ("Bearer open", Err("wrong_token")),
+            ("Bearer ", Err("wrong_token")),
+            ("Basic open sesame", Ok(None)),
+            ("Bearer", Ok(None)),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(header));
-            assert_eq!(door.is_authorized(&headers, HERE, Timestamp(0)).ok(), admitted, "{header}");
+            let mut request = request(PATH, &[]);
+            request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::from_static(header));
+            assert_eq!(authorize(&server, &request).await, expected, "{header}");
         }
     }
 }

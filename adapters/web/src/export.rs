@@ -23,7 +23,7 @@ use tokio::{
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use self::transcript::ExportedFile;
-use crate::{view, wire};
+use crate::{url_signer::UrlSigner, view, wire};
 
 /// How many turns are read at once.
 const TURNS_PER_QUERY: u32 = 100;
@@ -52,6 +52,7 @@ impl Export {
     /// When the ledger fails.
     pub(crate) async fn read(
         archive: &dyn Archive,
+        urls: &UrlSigner,
         conversation: ConversationId,
         title: String,
         exported_at: Moment,
@@ -64,7 +65,7 @@ impl Export {
             let records = archive.turns(&query).await?;
             let Some(oldest) = records.first() else { return Ok(export) };
             before = Some(oldest.id);
-            export.add(&view::to_wire_turns(&records));
+            export.add(&view::to_wire_turns(&records, urls));
         }
     }
 

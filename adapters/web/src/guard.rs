@@ -11,7 +11,7 @@ use axum::{
 
 use satchel_http_server::is_forwarded;
 
-use crate::{problem::Problem, state::AppState};
+use crate::{auth::Access, login_watch::WatchedLogin, problem::Problem, state::AppState};
 
 /// The page's content security policy: only scripts, styles, files and connections of this server.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -38,10 +38,24 @@ pub(crate) async fn check_origin(State(state): State<Arc<AppState>>, mut request
 }
 
 pub(crate) async fn require_login(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    match state.is_authorized(&request) {
-        Ok(true) => next.run(request).await,
-        Ok(false) => Problem::unauthorized().into_response(),
-        Err(problem) => problem.into_response(),
+    run_authorized(&state, request, next).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// Runs a request that is authorized, and ends its response with its login. The request's extensions tell the handler by what
+/// it is authorized.
+///
+/// # Errors
+/// When the request isn't authorized, or its login has ended before the response began.
+pub(crate) async fn run_authorized(state: &AppState, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let credentials = state.read_credentials(&request);
+    let access = state.authorize(credentials).await?.ok_or_else(Problem::unauthorized)?;
+    request.extensions_mut().insert(access);
+    match access {
+        Access::Token => Ok(next.run(request).await),
+        Access::Login(login) => {
+            let watched = WatchedLogin::new(Arc::clone(&state.logins), login);
+            watched.watch(next.run(request).await).await
+        }
     }
 }
 

@@ -2,17 +2,20 @@
 //!
 //! [`WebChannel`] delivers parts: one has arrived once its bytes can be opened, because the page reads the ledger.
 //! [`WebServer`] serves the page and the API. [`WebLinks`] creates links to the files of all channels. The adapter
-//! stores only the token, the signing key and the valid login links.
+//! stores only the token, the signing key and the valid login links; logins are in the ledger.
 
 mod administration;
 mod auth;
 mod channel;
+mod client_name;
 mod export;
 mod failed_logins;
 mod guard;
 mod links;
 mod live;
 mod login_links;
+mod login_registry;
+mod login_watch;
 mod markdown;
 mod openai;
 mod page;
@@ -27,6 +30,7 @@ mod signing;
 mod state;
 mod token;
 mod turn_wait;
+mod url_signer;
 mod view;
 mod wire;
 

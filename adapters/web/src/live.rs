@@ -22,6 +22,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::room::RoomState;
+use crate::url_signer::UrlSigner;
 
 /// The comment that keeps an idle stream alive.
 pub(crate) const KEEP_ALIVE: &[u8] = b": still here\n\n";
@@ -39,6 +40,7 @@ const MAX_IDLE_ROOMS: usize = 512;
 pub(crate) struct LiveHub {
     archive: Arc<dyn Archive>,
     channel: ChannelName,
+    urls: UrlSigner,
     rooms: Mutex<HashMap<ConversationId, Arc<LiveRoom>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -84,8 +86,13 @@ struct Subscriber {
 }
 
 impl LiveHub {
-    pub(crate) fn new(archive: Arc<dyn Archive>, channel: ChannelName, stop: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { archive, channel, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
+    pub(crate) fn new(
+        archive: Arc<dyn Archive>,
+        channel: ChannelName,
+        urls: UrlSigner,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self { archive, channel, urls, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
     }
 
     /// Listens to the bus until the server stops or the bus closes. A bus that closes after `stop`, as when the whole

@@ -94,6 +94,11 @@ impl LoginLinks {
         opened.map_err(|error| self.io_error("note the address of the page", error))
     }
 
+    /// Returns the fingerprint of the token of an earlier start, if that was another one.
+    pub(crate) fn earlier_token(&self, token: &str) -> Option<String> {
+        fs::read_to_string(self.directory.join(TOKEN_FILE)).ok().filter(|stored| stored != token)
+    }
+
     /// Redeems a link. Returns `false` if it is invalid, used or expired. Returns once that is durable.
     pub(crate) fn redeem(&self, secret: &str) -> io::Result<bool> {
         let now = (self.clock)();
@@ -228,7 +233,9 @@ mod tests {
         let [kept, void] = [secret(&links), secret(&links)];
         links.prepare("http://127.0.0.1:8787", "the token").unwrap();
         assert!(links.redeem(&kept).unwrap(), "a restart with the same token");
+        assert_eq!(links.earlier_token("another token").as_deref(), Some("the token"));
         links.prepare("http://127.0.0.1:8787", "another token").unwrap();
+        assert_eq!(links.earlier_token("another token"), None);
         assert!(!links.redeem(&void).unwrap());
         assert!(links.redeem(&secret(&links)).unwrap(), "a link made under the new token");
     }

@@ -20,7 +20,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use self::error::OpenAiError;
-use crate::{problem::Problem, state::AppState};
+use crate::{guard, state::AppState};
 
 /// The model's name that stands for whichever is configured.
 const DEFAULT_MODEL: &str = "satchel";
@@ -40,11 +40,8 @@ pub(crate) fn router(state: &Arc<AppState>) -> Router<Arc<AppState>> {
 }
 
 async fn require_token(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    match state.is_authorized(&request) {
-        Ok(true) => next.run(request).await,
-        Ok(false) => OpenAiError::from(Problem::unauthorized()).into_response(),
-        Err(problem) => OpenAiError::from(problem).into_response(),
-    }
+    let answered = guard::run_authorized(&state, request, next).await;
+    answered.unwrap_or_else(|problem| OpenAiError::from(problem).into_response())
 }
 
 async fn list_models(State(state): State<Arc<AppState>>) -> Json<Value> {

@@ -9,6 +9,7 @@ mod exports;
 mod files;
 mod health;
 mod links;
+mod logins;
 mod messages;
 mod notifications;
 mod previews;
@@ -63,7 +64,7 @@ pub(crate) struct ApiQuery<T>(pub(crate) T);
     info(
         title = "Satchel",
         description = "Talk to the assistant and exchange files with it. With a token set, every call but `session` \
-                       and `login` needs the cookie of a login or `Authorization: Bearer …`."
+                       and `login` needs `Authorization: Bearer …`, or the cookie and the proof of a login."
     ),
     components(schemas(
         ProblemBody,
@@ -92,6 +93,8 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(search::search))
         .routes(routes!(messages::retry))
         .routes(routes!(links::make, links::revoke))
+        .routes(routes!(logins::list))
+        .routes(routes!(logins::end_login))
         .routes(routes!(system::overview))
         .routes(routes!(system::check))
         .routes(routes!(system::settings))

@@ -9,7 +9,8 @@ use std::{
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
 use satchel_ports::{
-    Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Notifications, Storage, event_bus::EventStream,
+    Archive, Blobs, Channel, Clock, Conversations, EventBus, Inbound, Logins, Notifications, Storage,
+    event_bus::EventStream,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -20,11 +21,13 @@ use crate::{
     auth::Authenticator,
     live::{ListenerEnd, LiveHub},
     login_links::LoginLinks,
+    login_registry::LoginRegistry,
     previews::Previews,
     public_url::{HostAllowList, PublicUrl},
     routes,
     state::AppState,
     token::MIN_TOKEN_CHARS,
+    url_signer::UrlSigner,
 };
 
 /// How many conversations are exported at once.
@@ -45,6 +48,8 @@ pub struct WebPorts {
     pub storage: Arc<dyn Storage>,
     /// What was said, and the records of files.
     pub archive: Arc<dyn Archive>,
+    /// Which browsers are logged in.
+    pub logins: Arc<dyn Logins>,
     pub clock: Arc<dyn Clock>,
     /// The bytes of files.
     pub blobs: Arc<dyn Blobs>,
@@ -71,8 +76,18 @@ impl WebServer {
     /// # Errors
     /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(settings: WebSettings, channel: Arc<WebChannel>, ports: WebPorts) -> Result<Self, WebError> {
-        let WebPorts { inbound, notifications, conversations, storage, archive, clock, blobs, bus, administration } =
-            ports;
+        let WebPorts {
+            inbound,
+            notifications,
+            conversations,
+            storage,
+            archive,
+            logins,
+            clock,
+            blobs,
+            bus,
+            administration,
+        } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if is_public && settings.token.is_none() {
@@ -92,16 +107,19 @@ impl WebServer {
         let address = listener.local_addr().map_err(listen_error)?;
         let events = bus.subscribe().await.map_err(|error| WebError::from_io("listen to what happens", error))?;
         let stopping = CancellationToken::new();
-        let hub = LiveHub::new(Arc::clone(&archive), channel.name(), stopping.clone());
+        let urls = UrlSigner::new(channel.key().clone());
+        let hub = LiveHub::new(Arc::clone(&archive), channel.name(), urls.clone(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
-        if let Some(token) = &settings.token {
-            let token = channel.key().fingerprint(token.expose_secret());
+        let token = settings.token.as_ref().map(|token| channel.key().fingerprint(token.expose_secret()));
+        if let Some(token) = &token {
+            end_earlier_logins(&*logins, &login_links, token).await;
             let public_origin = public.as_ref().map(PublicUrl::origin);
-            // A full disk only disables login links; programs have the token and browsers their cookies.
-            if let Err(error) = login_links.prepare(&public_origin.unwrap_or_else(|| local_origin(address)), &token) {
+            // A full disk only disables login links; programs have the token and browsers their logins.
+            if let Err(error) = login_links.prepare(&public_origin.unwrap_or_else(|| local_origin(address)), token) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "login links are unavailable");
             }
         }
+        let logins = LoginRegistry::new(logins, Arc::clone(&clock), token.unwrap_or_default());
         let secure = public.as_ref().is_some_and(|public| public.secure);
         let authenticator = Authenticator::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
         let hosts = HostAllowList::new(address, public);
@@ -113,7 +131,9 @@ impl WebServer {
             settings,
             hosts,
             authenticator,
+            logins: Arc::new(logins),
             login_links,
+            urls,
             channel,
             inbound,
             notifications,
@@ -161,6 +181,17 @@ impl WebServer {
         };
         tokio::join!(stopper, server, listener_task, hub.wait_stopped());
         Ok(())
+    }
+}
+
+/// Ends the logins under an earlier token, which would only be listed: they are refused anyway.
+async fn end_earlier_logins(logins: &dyn Logins, login_links: &LoginLinks, token: &str) {
+    let Some(earlier) = login_links.earlier_token(token) else { return };
+    if let Err(error) = logins.end_logins(Some(earlier)).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "logins under an earlier token are still listed; they are refused"
+        );
     }
 }
 

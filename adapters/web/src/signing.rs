@@ -1,4 +1,4 @@
-//! Signs upload handles, links and login cookies with a key that is stored in its own file.
+//! Signs upload handles, links, logins and URLs with a key that is stored in its own file.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -26,7 +26,12 @@ pub(crate) enum Purpose {
     Upload,
     /// A link to one file.
     Link,
+    /// The cookie of a login.
     Login,
+    /// What a login needs besides its cookie.
+    LoginProof,
+    /// The URL of what an element of a page loads.
+    Url,
     /// The fingerprint of a secret.
     Fingerprint,
 }
@@ -36,7 +41,10 @@ impl Purpose {
         match self {
             Self::Upload => b"satchel upload 1",
             Self::Link => b"satchel link 1",
-            Self::Login => b"satchel visit 1",
+            // Version 1 signed cookies that were a complete login.
+            Self::Login => b"satchel visit 2",
+            Self::LoginProof => b"satchel login proof 1",
+            Self::Url => b"satchel url 1",
             Self::Fingerprint => b"satchel mark 1",
         }
     }
@@ -92,7 +100,18 @@ impl SigningKey {
 
     /// Returns a keyed hash of a secret.
     pub(crate) fn fingerprint(&self, secret: &str) -> String {
-        URL_SAFE_NO_PAD.encode(self.mac(Purpose::Fingerprint, secret.as_bytes()).finalize().into_bytes())
+        self.create_signature(Purpose::Fingerprint, secret)
+    }
+
+    /// Returns the signature of a text, without the text.
+    pub(crate) fn create_signature(&self, purpose: Purpose, content: &str) -> String {
+        URL_SAFE_NO_PAD.encode(self.mac(purpose, content.as_bytes()).finalize().into_bytes())
+    }
+
+    /// Whether this is the result of [`SigningKey::create_signature`] for the same purpose and text, in constant time.
+    pub(crate) fn is_signature(&self, purpose: Purpose, content: &str, signature: &str) -> bool {
+        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
+        self.mac(purpose, content.as_bytes()).verify_slice(&signature).is_ok()
     }
 
     fn mac(&self, purpose: Purpose, content: &[u8]) -> Hmac<Sha256> {
@@ -221,6 +240,18 @@ mod tests {
         }
         assert_eq!(key(2).verify::<String>(Purpose::Upload, &signed), None, "another key");
         assert_eq!(key(1).verify::<String>(Purpose::Link, &signed), None, "another purpose");
+    }
+
+    #[test]
+    fn only_signature_of_content_and_purpose_is_accepted() {
+        let signature = key(1).create_signature(Purpose::Url, "/a");
+        assert!(key(1).is_signature(Purpose::Url, "/a", &signature));
+        assert!(!key(1).is_signature(Purpose::Url, "/b", &signature), "another text");
+        assert!(!key(1).is_signature(Purpose::LoginProof, "/a", &signature), "another purpose");
+        assert!(!key(2).is_signature(Purpose::Url, "/a", &signature), "another key");
+        for forged in ["", "é", &signature[1..], &format!("{signature}A"), &signature[..signature.len() - 2]] {
+            assert!(!key(1).is_signature(Purpose::Url, "/a", forged), "{forged}");
+        }
     }
 
     #[test]

@@ -10,8 +10,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Administration, WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks,
-    previews::Previews, problem::Problem, public_url::HostAllowList,
+    Administration, WebChannel, WebSettings,
+    auth::{Access, Authenticator, Credentials},
+    live::LiveHub,
+    login_links::LoginLinks,
+    login_registry::LoginRegistry,
+    previews::Previews,
+    problem::Problem,
+    public_url::HostAllowList,
+    url_signer::UrlSigner,
 };
 
 /// The server's ports and settings.
@@ -19,7 +26,10 @@ pub(crate) struct AppState {
     pub(crate) settings: WebSettings,
     pub(crate) hosts: HostAllowList,
     pub(crate) authenticator: Authenticator,
+    pub(crate) logins: Arc<LoginRegistry>,
     pub(crate) login_links: LoginLinks,
+    /// Signs the URLs of files and archives.
+    pub(crate) urls: UrlSigner,
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
     pub(crate) notifications: Arc<dyn Notifications>,
@@ -58,9 +68,14 @@ impl AppState {
         conversation.and_then(Result::ok).ok_or_else(|| Problem::not_found("conversation"))
     }
 
-    /// Whether a request is authorized.
-    pub(crate) fn is_authorized(&self, request: &Request) -> Result<bool, Problem> {
-        self.authenticator.is_authorized(request.headers(), self.client_network(request), self.clock.now())
+    /// Reads what a request shows of who sends it.
+    pub(crate) fn read_credentials(&self, request: &Request) -> Credentials {
+        self.authenticator.read_credentials(request, self.client_network(request))
+    }
+
+    /// Returns by what a request is authorized; `None` if it isn't.
+    pub(crate) async fn authorize(&self, credentials: Credentials) -> Result<Option<Access>, Problem> {
+        self.authenticator.authorize(credentials, &self.logins).await
     }
 
     /// Returns the client's network, by which failed logins are counted; trusted proxies are resolved.

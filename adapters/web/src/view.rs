@@ -14,12 +14,14 @@ use serde_json::Value;
 use crate::{
     markdown,
     previews::{MAX_PREVIEW_BYTES, MAX_PREVIEW_SIDE},
+    url_signer::{PREVIEW_SUFFIX, UrlSigner},
     wire::{self, FileSender, Inline, MessageFileState, ToolState, TurnState},
 };
 
 /// Converts an entry of the list of conversations.
-pub(crate) fn to_wire_conversation(summary: ConversationSummary) -> wire::Conversation {
+pub(crate) fn to_wire_conversation(summary: ConversationSummary, urls: &UrlSigner) -> wire::Conversation {
     wire::Conversation {
+        export: urls.sign_url(&format!("{}/export", conversation_path(&summary.conversation))),
         id: summary.conversation.to_string(),
         named: summary.name.is_some(),
         title: summary.name.unwrap_or(summary.title),
@@ -49,13 +51,14 @@ fn to_wire_hit(hit: SearchHit) -> wire::SearchHit {
 }
 
 /// Converts the turns of a conversation, oldest first.
-pub(crate) fn to_wire_turns(records: &[TurnRecord]) -> Vec<wire::Turn> {
+pub(crate) fn to_wire_turns(records: &[TurnRecord], urls: &UrlSigner) -> Vec<wire::Turn> {
     let next = records.iter().find(|record| record.ending.is_none()).map(|record| record.id);
-    records.iter().map(|record| to_wire_turn(record, next)).collect()
+    records.iter().map(|record| to_wire_turn(record, next, urls)).collect()
 }
 
 /// Converts a turn. `next` is the one that is running, or will run next.
-pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>) -> wire::Turn {
+pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &UrlSigner) -> wire::Turn {
+    let messages = record.messages.iter().filter(|queued| !is_notification(queued));
     let state = match &record.ending {
         Some(_) => TurnState::Done,
         None if next == Some(record.id) => TurnState::Running,
@@ -65,8 +68,8 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>) -> wire::T
         id: record.id.to_string(),
         state,
         ending: record.ending.as_ref().map(|ending| ending.as_str().to_owned()),
-        messages: record.messages.iter().filter(|queued| !is_notification(queued)).map(to_wire_message).collect(),
-        parts: record.parts.iter().filter_map(to_wire_part).collect(),
+        messages: messages.map(|queued| to_wire_message(queued, urls)).collect(),
+        parts: record.parts.iter().filter_map(|part| to_wire_part(part, urls)).collect(),
         tools: record.calls.iter().map(to_wire_tool).collect(),
         replaced_by: record.replaced_by.map(|turn| turn.to_string()),
     }
@@ -123,17 +126,17 @@ pub(crate) fn is_final(record: &TurnRecord) -> bool {
     record.ending.is_some() && record.parts.iter().all(|part| part.state.is_settled())
 }
 
-fn to_wire_message(queued: &QueuedMessage) -> wire::Message {
+fn to_wire_message(queued: &QueuedMessage, urls: &UrlSigner) -> wire::Message {
     wire::Message {
         id: queued.id.to_string(),
         text: queued.message.text.clone(),
         sender: queued.message.sender.name.clone(),
         received_at: queued.received_at.0,
-        files: queued.files.iter().map(to_wire_message_file).collect(),
+        files: queued.files.iter().map(|file| to_wire_message_file(file, urls)).collect(),
     }
 }
 
-fn to_wire_message_file(file_state: &InboundFileState) -> wire::MessageFile {
+fn to_wire_message_file(file_state: &InboundFileState, urls: &UrlSigner) -> wire::MessageFile {
     let (state, filename, bytes, reason, stored) = match file_state {
         InboundFileState::Waiting(reference) => {
             (MessageFileState::Waiting, &reference.filename, reference.bytes, None, None)
@@ -143,7 +146,7 @@ fn to_wire_message_file(file_state: &InboundFileState) -> wire::MessageFile {
             &attachment.filename,
             Some(attachment.bytes),
             None,
-            Some(to_wire_file(attachment)),
+            Some(to_wire_file(attachment, urls)),
         ),
         InboundFileState::Refused(refused) => {
             (MessageFileState::Refused, &refused.filename, refused.bytes, Some(refused.reason.clone()), None)
@@ -152,7 +155,7 @@ fn to_wire_message_file(file_state: &InboundFileState) -> wire::MessageFile {
     wire::MessageFile { state, filename: filename.to_string(), bytes, reason, file: stored }
 }
 
-fn to_wire_part(part: &Part) -> Option<wire::Part> {
+fn to_wire_part(part: &Part, urls: &UrlSigner) -> Option<wire::Part> {
     let reason = match &part.state {
         // Nobody has seen a question that was closed before it was sent.
         PartState::Replaced { .. } | PartState::Failed { reason: FailureReason::NotNeeded } => return None,
@@ -171,8 +174,8 @@ fn to_wire_part(part: &Part) -> Option<wire::Part> {
         PartContent::File(_) | PartContent::Album { .. } => (None, None),
     };
     let files = match content {
-        PartContent::Voice { prepared: Some(voice), .. } => vec![to_wire_voice_file(part, voice)],
-        content => content.files().iter().map(|item| to_wire_file(&item.attachment)).collect(),
+        PartContent::Voice { prepared: Some(voice), .. } => vec![to_wire_voice_file(part, voice, urls)],
+        content => content.files().iter().map(|item| to_wire_file(&item.attachment, urls)).collect(),
     };
     let failed = matches!(part.state, PartState::Failed { .. });
     Some(wire::Part {
@@ -194,7 +197,7 @@ fn resend_command(files: &[FileItem]) -> Option<String> {
     (!numbers.is_empty()).then(|| format!("/resend {}", numbers.join(" ")))
 }
 
-pub(crate) fn to_wire_file(attachment: &Attachment) -> wire::File {
+pub(crate) fn to_wire_file(attachment: &Attachment, urls: &UrlSigner) -> wire::File {
     let url = format!("{}/files/{}", conversation_path(&attachment.conversation), attachment.id);
     wire::File {
         id: attachment.id.to_string(),
@@ -208,22 +211,24 @@ pub(crate) fn to_wire_file(attachment: &Attachment) -> wire::File {
         height: attachment.media.height,
         duration_ms: attachment.media.duration_ms,
         inline: inline_kind(&attachment.mime),
-        preview: has_preview(attachment).then(|| format!("{url}/preview")),
+        preview: has_preview(attachment).then(|| format!("{url}{PREVIEW_SUFFIX}")),
+        signature: urls.sign(&url),
         url,
         forgotten: attachment.is_forgotten(),
     }
 }
 
 /// Converts an entry of the list of a conversation's files.
-pub(crate) fn to_wire_conversation_file(attachment: &Attachment) -> wire::ConversationFile {
+pub(crate) fn to_wire_conversation_file(attachment: &Attachment, urls: &UrlSigner) -> wire::ConversationFile {
     let sender = match attachment.source {
         AttachmentSource::User => FileSender::Person,
         AttachmentSource::Tool | AttachmentSource::Script | AttachmentSource::Config => FileSender::Assistant,
     };
-    wire::ConversationFile { file: to_wire_file(attachment), sender, at: attachment.created_at.0 }
+    wire::ConversationFile { file: to_wire_file(attachment, urls), sender, at: attachment.created_at.0 }
 }
 
-fn to_wire_voice_file(part: &Part, voice: &PreparedVoice) -> wire::File {
+fn to_wire_voice_file(part: &Part, voice: &PreparedVoice, urls: &UrlSigner) -> wire::File {
+    let url = format!("{}/voices/{}", conversation_path(&part.conversation), part.id);
     wire::File {
         id: part.id.to_string(),
         number: 0,
@@ -236,7 +241,8 @@ fn to_wire_voice_file(part: &Part, voice: &PreparedVoice) -> wire::File {
         height: None,
         duration_ms: Some(voice.duration_ms),
         inline: Inline::Audio,
-        url: format!("{}/voices/{}", conversation_path(&part.conversation), part.id),
+        signature: urls.sign(&url),
+        url,
         preview: None,
         forgotten: false,
     }

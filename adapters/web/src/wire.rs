@@ -42,6 +42,35 @@ pub(crate) enum Login {
     Link(String),
 }
 
+/// The half of a new login that is no cookie.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LoginProof {
+    /// Goes along with the cookie of each request, as the header `X-Satchel-Login`.
+    pub(crate) proof: String,
+}
+
+/// The logins of browsers, the most recently used first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Logins {
+    pub(crate) logins: Vec<ListedLogin>,
+}
+
+/// A login of a browser.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedLogin {
+    pub(crate) id: String,
+    /// The browser, in a few words.
+    pub(crate) client: String,
+    /// When it was made, in milliseconds since 1970.
+    pub(crate) created_at: i64,
+    /// When it was used last, to ten minutes, in milliseconds since 1970.
+    pub(crate) used_at: i64,
+    /// When it ends at the latest, in milliseconds since 1970.
+    pub(crate) expires_at: i64,
+    /// Whether it is that of this request.
+    pub(crate) current: bool,
+}
+
 /// The commands for a message field that completes them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Commands {
@@ -96,6 +125,8 @@ pub(crate) struct Conversation {
     pub(crate) last_at: i64,
     /// The model that an owner chose for it, which may have been removed since; `null` if the usual one answers.
     pub(crate) model: Option<String>,
+    /// The URL of its archive. It has a signature, with which an element of a page can load it.
+    pub(crate) export: String,
 }
 
 /// How a conversation is to be listed; what is left out stays.
@@ -301,6 +332,8 @@ pub(crate) struct File {
     pub(crate) url: String,
     /// The path of a small copy of an image. It may turn out that none can be made; then show the file itself.
     pub(crate) preview: Option<String>,
+    /// What an element of a page that loads `url` or `preview` appends as `?signature=`: it can't send the header of a login.
+    pub(crate) signature: String,
     /// Whether it was removed for good; only its number is left.
     pub(crate) forgotten: bool,
 }

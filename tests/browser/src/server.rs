@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use satchel_system::real_binary::TestHome;
+use satchel_system::real_binary::{ProcessOutput, TestHome};
 
 use crate::{http, wait::wait_until};
 
@@ -88,11 +88,19 @@ impl SatchelServer {
     /// When it prints none.
     #[must_use]
     pub fn login_link(&self) -> String {
-        let mut arguments = vec!["web", "link"];
+        self.run_command(&["web", "link"]).stdout.trim().to_owned()
+    }
+
+    /// Runs another command beside the server, with the same settings.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn run_command(&self, command: &[&str]) -> ProcessOutput {
+        let mut arguments = command.to_vec();
         arguments.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
         let output = self.home.run(&arguments);
         assert_eq!(output.exit_code(), Some(0), "{output:?}");
-        output.stdout.trim().to_owned()
+        output
     }
 
     /// What is at an address, for a program that knows the token.

@@ -1,4 +1,4 @@
-// The calls of the API about the running system.
+// The calls of the API about the running system and the logins.
 
 import { call } from "../api.js";
 
@@ -15,4 +15,6 @@ export const outbox = async () => (await call("GET", "/api/system/outbox")).part
 export const decidePairing = (code, approve) => call("POST", `/api/system/pairings/${segment(code)}`, { approve });
 export const revoke = ({ channel, id }) => call("DELETE", `/api/system/people/${segment(channel)}/${segment(id)}`);
 export const discard = (part) => call("DELETE", `/api/system/outbox/${segment(part)}`);
+export const logins = async () => (await call("GET", "/api/logins")).logins;
+export const endLogin = ({ id }) => call("DELETE", `/api/logins/${segment(id)}`);
 export const resend = (part, key) => call("POST", `/api/system/outbox/${segment(part)}/resend`, { key });

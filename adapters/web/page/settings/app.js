@@ -4,6 +4,7 @@ import * as api from "../api.js";
 import { byId, element, icon, tell } from "../dom.js";
 import { showChecks } from "./checks.js";
 import { showConfiguration } from "./configuration.js";
+import { showLogins } from "./logins.js";
 import { showOutbox } from "./outbox.js";
 import { showOverview } from "./overview.js";
 import { showPeople } from "./people.js";
@@ -15,6 +16,7 @@ const VIEWS = {
   checks: { title: "Checks", words: "What `satchel doctor` says. The checks contact models and platforms, and change nothing.", show: showChecks },
   configuration: { title: "Configuration", words: "Every setting in effect and what changes it. The next start reads changes.", show: showConfiguration },
   people: { title: "People", words: "Who asks to talk on the platforms, and who may.", show: showPeople },
+  logins: { title: "Logins", words: "The browsers that are logged in to this page. `satchel web logins` lists them, too.", show: showLogins },
   outbox: { title: "Outbox", words: "Parts of replies that are in progress or failed, on all channels.", show: showOutbox },
 };
 

@@ -35,6 +35,12 @@ export const emptyLine = (words) => element("p", { class: "empty-line" }, words)
 
 export const button = (words, click, className = "quiet-button") => element("button", { type: "button", class: className, on: { click } }, words);
 
+// Says whom a button is about to those who don't see what it stands beside.
+export function named(made, name) {
+  made.setAttribute("aria-label", name);
+  return made;
+}
+
 // Words in which what stands between backticks is code.
 export const withCode = (words) => words.split("`").map((piece, at) => (at % 2 ? element("code", {}, piece) : piece));
 

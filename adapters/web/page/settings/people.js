@@ -2,7 +2,7 @@
 
 import { clock, day } from "../format.js";
 import { decidePairing, people, revoke } from "./api.js";
-import { button, channelTitle, confirm, emptyLine, label, row, rows, section } from "./parts.js";
+import { button, channelTitle, confirm, emptyLine, label, named, row, rows, section } from "./parts.js";
 
 const ROLES = { owner: ["Owner", "good"], user: ["May talk", "plain"] };
 
@@ -52,10 +52,4 @@ function personRow(person, { announce, reload }) {
     lines: [`${person.name ? `Id ${id} on` : "On"} ${channelTitle(channel)}`, configured ? `Allowed by ${configured}; change it there` : `Approved by ${by}, ${day(since)}`],
     buttons: configured ? [] : [named(button("Revoke", remove), `Revoke ${name}`)],
   });
-}
-
-// Says whom a button is about to those who don't see what it stands beside.
-function named(made, name) {
-  made.setAttribute("aria-label", name);
-  return made;
 }

@@ -161,6 +161,7 @@ mod tests {
             inline: Inline::None,
             url: String::new(),
             preview: None,
+            signature: String::new(),
             forgotten,
         }
     }

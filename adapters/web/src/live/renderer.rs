@@ -204,7 +204,8 @@ impl RoomRenderer {
         self.render(true);
         let live = self.rendered.as_ref().map(|rendered| rendered.live.clone());
         self.schedule_unfinished_poll();
-        Ok(first_frame("snapshot", &Snapshot { turns: view::to_wire_turns(&records), more, live }))
+        let turns = view::to_wire_turns(&records, &self.hub.urls);
+        Ok(first_frame("snapshot", &Snapshot { turns, more, live }))
     }
 
     /// Applies records of the ledger, and sends the turns that have changed.
@@ -223,7 +224,7 @@ impl RoomRenderer {
         let live_turn = self.room.state().live_turn.as_ref().map(|live_turn| live_turn.turn);
         let next = live_turn.or_else(|| self.oldest_unanswered());
         for record in records {
-            let turn = event_frame("turn", &view::to_wire_turn(record, next));
+            let turn = event_frame("turn", &view::to_wire_turn(record, next, &self.hub.urls));
             let mut digest = DefaultHasher::new();
             turn.hash(&mut digest);
             let digest = digest.finish();

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::*;
+use crate::signing::SigningKey;
 
 fn conversation() -> ConversationId {
     "web:a".parse().unwrap()
@@ -49,7 +50,9 @@ fn hub() -> (Arc<LiveHub>, Arc<AtomicUsize>) {
     });
     ledger.expect_turn().returning(|_| Ok(Some(record(1))));
     let channel = ChannelName::new("web").unwrap();
-    (LiveHub::new(Arc::new(ledger), channel, CancellationToken::new()), reads)
+    let directory = tempfile::tempdir().unwrap();
+    let urls = UrlSigner::new(SigningKey::load_or_create(&directory.path().join("key")).unwrap());
+    (LiveHub::new(Arc::new(ledger), channel, urls, CancellationToken::new()), reads)
 }
 
 async fn next(listening: &mut LiveSubscription) -> Option<(String, Value)> {

@@ -80,7 +80,8 @@ pub(crate) async fn list(
     let mut files = state.archive.attachments(&query).await?;
     let more = files.len() > limit as usize;
     files.truncate(limit as usize);
-    Ok(Json(ConversationFiles { files: files.iter().map(view::to_wire_conversation_file).collect(), more }))
+    let files = files.iter().map(|file| view::to_wire_conversation_file(file, &state.urls)).collect();
+    Ok(Json(ConversationFiles { files, more }))
 }
 
 fn to_category(kind: FileKindParameter) -> FileCategory {

@@ -67,7 +67,8 @@ pub(crate) async fn list(
     if more {
         summaries.pop();
     }
-    Ok(Json(Conversations { conversations: summaries.into_iter().map(view::to_wire_conversation).collect(), more }))
+    let conversations = summaries.into_iter().map(|summary| view::to_wire_conversation(summary, &state.urls)).collect();
+    Ok(Json(Conversations { conversations, more }))
 }
 
 /// Returns one conversation as the list has it.
@@ -85,7 +86,8 @@ pub(crate) async fn show(
     ApiPath(id): ApiPath<String>,
 ) -> Result<Json<Conversation>, Problem> {
     let summary = state.conversations.find_conversation(&state.conversation(&id)?).await?;
-    summary.map(|summary| Json(view::to_wire_conversation(summary))).ok_or_else(|| Problem::not_found("conversation"))
+    let summary = summary.ok_or_else(|| Problem::not_found("conversation"))?;
+    Ok(Json(view::to_wire_conversation(summary, &state.urls)))
 }
 
 /// Reads the id of a turn that a page ends with.
@@ -204,5 +206,5 @@ pub(crate) async fn turns(
     if more {
         records.remove(0);
     }
-    Ok(Json(Turns { turns: view::to_wire_turns(&records), more }))
+    Ok(Json(Turns { turns: view::to_wire_turns(&records, &state.urls), more }))
 }

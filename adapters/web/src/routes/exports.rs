@@ -45,7 +45,7 @@ pub(crate) async fn export(
     let title = summary.name.unwrap_or(summary.title);
     let exported_at = Moment::from_millisecond(state.clock.now().0).unwrap_or_default();
     let filename = archive_name(&title);
-    let export = Export::read(&*state.archive, conversation, title, exported_at).await?;
+    let export = Export::read(&*state.archive, &state.urls, conversation, title, exported_at).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/zip".to_owned()),
         (header::CONTENT_DISPOSITION, content_disposition(false, filename.as_str())),

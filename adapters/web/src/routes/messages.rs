@@ -82,7 +82,7 @@ pub(crate) async fn accept(
     if !wait.0.is_zero() {
         let record = wait_for_turn(&state, &conversation, turn, wait).await?;
         if let Some(record) = record.filter(view::is_final) {
-            return Ok(Json(view::to_wire_turn(&record, None)).into_response());
+            return Ok(Json(view::to_wire_turn(&record, None, &state.urls)).into_response());
         }
     }
     let location = format!("{}/turns/{turn}", view::conversation_path(&conversation));
@@ -121,7 +121,7 @@ pub(crate) async fn turn(
     let query = TurnQuery { conversation, before: Some(record.id), limit: 1 };
     let has_earlier = state.archive.turns(&query).await?.iter().any(|earlier| earlier.ending.is_none());
     let next = (!has_earlier).then_some(record.id);
-    Ok(Json(view::to_wire_turn(&record, next)))
+    Ok(Json(view::to_wire_turn(&record, next, &state.urls)))
 }
 
 /// Answers the messages of the last turn once more, and sets aside what it said.

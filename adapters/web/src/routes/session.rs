@@ -11,9 +11,10 @@ use axum::{
 
 use super::read_json_with_timeout;
 use crate::{
+    client_name::client_name,
     problem::{Problem, ProblemBody},
     state::AppState,
-    wire::{Limits, Login, Session},
+    wire::{Limits, Login, LoginProof, Session},
 };
 
 /// The timeout for receiving a login, short because the client isn't authenticated.
@@ -26,12 +27,16 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
     responses(
         (status = 200, body = Session),
         (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "The database failed, so it isn't known.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn session(State(state): State<Arc<AppState>>, request: Request) -> Result<Json<Session>, Problem> {
-    let authorized = match state.is_authorized(&request) {
-        Err(problem) if problem.status() == StatusCode::TOO_MANY_REQUESTS => return Err(problem),
-        result => result.unwrap_or(false),
+    let credentials = state.read_credentials(&request);
+    let authorized = match state.authorize(credentials).await {
+        Ok(access) => access.is_some(),
+        Err(problem) if problem.status() == StatusCode::UNAUTHORIZED => false,
+        // A client that has to wait, or can't be looked up, may be logged in.
+        Err(problem) => return Err(problem),
     };
     Ok(Json(Session {
         authorized,
@@ -45,19 +50,20 @@ pub(crate) async fn session(State(state): State<Arc<AppState>>, request: Request
     }))
 }
 
-/// Logs in with the token or a login link: the response sets a cookie.
+/// Logs in with the token or a login link: the response sets a cookie, and has the proof that goes along with it.
 #[utoipa::path(
     post,
     path = "/api/login",
     request_body = Login,
     responses(
-        (status = 204, description = "Logged in."),
+        (status = 200, description = "Logged in, for 30 days at most.", body = LoginProof),
+        (status = 204, description = "No login is needed."),
         (status = 401, description = "Wrong token, or a link that was already used or has expired.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn login(State(state): State<Arc<AppState>>, request: Request) -> Result<Response, Problem> {
-    let client = state.client_network(&request);
+    let (client, browser) = (state.client_network(&request), client_name(request.headers()));
     match parse_login(request).await? {
         Login::Token(token) => state.authenticator.verify_token(&token, client)?,
         Login::Link(secret) => redeem_link(&state, secret, client).await?,
@@ -65,8 +71,9 @@ pub(crate) async fn login(State(state): State<Arc<AppState>>, request: Request) 
     if !state.authenticator.needs_token() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let cookie = state.authenticator.create_cookie(state.clock.now());
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+    let login = state.logins.create_login(browser).await?;
+    let (cookie, proof) = (state.authenticator.create_cookie(login), state.authenticator.create_proof(login));
+    Ok(([(header::SET_COOKIE, cookie)], Json(LoginProof { proof })).into_response())
 }
 
 /// Redeems a login link.

@@ -12,6 +12,7 @@ mod exports;
 mod files;
 mod links;
 mod live;
+mod logins;
 mod notifications;
 mod openai;
 mod previews;

@@ -2,14 +2,18 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use reqwest::Method;
 use satchel_files::DirectoryBlobs;
 use satchel_ledger_sqlite::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{Clock, InboundError};
-use satchel_web::{LoginLinks, WebChannel, WebError, WebPorts, WebServer, WebSettings};
-use serde_json::json;
+use satchel_web::{WebChannel, WebError, WebPorts, WebServer, WebSettings};
+use serde_json::{Value, json};
 
-use crate::stage::{BEARER, Stage, TOKEN, header, problem, raw, read, settings};
+use crate::{
+    logins::{Browser, log_in, login_secret},
+    stage::{BEARER, Stage, TOKEN, header, problem, raw, read, settings},
+};
 
 /// A request as a browser, or somebody who isn't one, writes it.
 fn request(line: &str, headers: &[(&str, &str)], body: &str) -> String {
@@ -166,6 +170,7 @@ async fn without_the_token_there_is_nothing_to_see() {
         "/api/conversations/a/files/x",
         "/api/conversations/a/voices/x",
         "/api/conversations/a/uploads/x",
+        "/api/logins",
         "/api/openapi.json",
         "/api/nothing",
         "/metrics",
@@ -193,74 +198,6 @@ async fn without_the_token_there_is_nothing_to_see() {
     assert_eq!(stage.get("/metrics").await.text().await.unwrap(), "satchel_turns 3\n");
 }
 
-#[tokio::test]
-async fn login_persists_by_http_only_cookie() {
-    let stage = Stage::with(|settings| settings.public_url = Some("http://127.0.0.1:1".into())).await;
-    let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
-    problem(login("sesame").await, 401, "wrong_token").await;
-    problem(login("").await, 401, "wrong_token").await;
-    let answer = login(TOKEN).await;
-    assert_eq!(answer.status(), 204);
-    let cookie = header(&answer, "set-cookie");
-    for flag in ["; Path=/", "; HttpOnly", "; SameSite=Strict"] {
-        assert!(cookie.contains(flag), "{cookie}");
-    }
-    assert!(!cookie.contains("Secure") && !cookie.contains("horse"), "{cookie}");
-    let pair = cookie.split(';').next().unwrap().to_owned();
-    let asks = async |cookie: &str| {
-        stage
-            .visitor
-            .get(stage.url("/api/conversations"))
-            .header("cookie", cookie)
-            .send()
-            .await
-            .unwrap()
-            .status()
-            .as_u16()
-    };
-    assert_eq!(asks(&pair).await, 200);
-    assert_eq!(asks(&format!("{pair}x")).await, 401);
-    assert_eq!(asks(&pair.replacen("satchel", "other", 1)).await, 401);
-    let session = stage.visitor.get(stage.url("/api/session")).header("cookie", &pair).send().await.unwrap();
-    let session = session.text().await.unwrap();
-    assert!(session.contains("\"authorized\":true") && session.contains("\"model\":\"offline\""), "{session}");
-    let nowhere = stage.post("/api/login").json(&json!({"token": 7})).send().await.unwrap();
-    problem(nowhere, 422, "invalid_request").await;
-}
-
-/// As `satchel web link` does it, which is another process.
-fn login_secret(stage: &Stage) -> String {
-    let links = LoginLinks::new(&stage.dir.path().join("web.key"));
-    let link = links.create().unwrap().expect("serving the page");
-    let secret = link.strip_prefix(&stage.url("/#login=")).unwrap_or_else(|| panic!("{link} leads elsewhere"));
-    secret.to_owned()
-}
-
-#[tokio::test]
-async fn a_login_link_gives_one_cookie() {
-    let stage = Stage::new().await;
-    let login = async |secret: &str| {
-        stage.visitor.post(stage.url("/api/login")).json(&json!({ "link": secret })).send().await.unwrap()
-    };
-    let secret = login_secret(&stage);
-    // What looks at the address, as a preview of it does, uses nothing up: the secret isn't sent.
-    assert_eq!(stage.visit("/").await.status(), 200);
-    let answer = login(&secret).await;
-    assert_eq!((answer.status().as_u16(), header(&answer, "cache-control").as_str()), (204, "no-store"));
-    let cookie = header(&answer, "set-cookie").split(';').next().unwrap().to_owned();
-    assert!(!cookie.contains(&secret));
-    let request = stage.visitor.get(stage.url("/api/conversations")).header("cookie", cookie);
-    assert_eq!(request.send().await.unwrap().status(), 200);
-    for wrong in [secret.as_str(), "", "address", "../web.key"] {
-        let refused = login(wrong).await;
-        assert_eq!(header(&refused, "set-cookie"), "");
-        problem(refused, 401, "invalid_link").await;
-    }
-    let bearer = format!("Bearer {}", login_secret(&stage));
-    let request = stage.visitor.get(stage.url("/api/conversations")).header("authorization", bearer);
-    problem(request.send().await.unwrap(), 401, "wrong_token").await;
-}
-
 /// What neither logs in nor says why would leave people and programs without a way on.
 #[tokio::test]
 async fn refusal_names_token_file_and_link_command() {
@@ -278,7 +215,7 @@ async fn another_page_can_not_use_a_login_link() {
     let login = stage.visitor.post(stage.url("/api/login")).header("content-type", "application/json").body(body);
     let foreign = login.try_clone().unwrap().header("origin", "https://evil.example");
     problem(foreign.send().await.unwrap(), 403, "cross_origin").await;
-    assert_eq!(login.send().await.unwrap().status(), 204, "it was not used up");
+    assert_eq!(login.send().await.unwrap().status(), 200, "it was not used up");
 }
 
 /// Gives wrong tokens until they are told to wait.
@@ -301,25 +238,23 @@ async fn exhaust_guesses(stage: &Stage) {
 async fn valid_secret_is_accepted_while_guesses_are_throttled() {
     let figures = || "satchel_turns 3\n".to_owned();
     let stage = Stage::with(|settings| settings.metrics = Some(Arc::new(figures))).await;
-    let login = async |body| stage.visitor.post(stage.url("/api/login")).json(&body).send().await.unwrap();
+    let login = async |body: Value| log_in(&stage, &body).await;
     exhaust_guesses(&stage).await;
     for path in ["/api/conversations", "/metrics", "/api/session"] {
         let wrong = stage.visitor.get(stage.url(path)).header("authorization", "Bearer guess");
         problem(wrong.send().await.unwrap(), 429, "too_many_attempts").await;
-        let forged = format!("satchel-{}=e30.e30", stage.address.port());
-        let forged = stage.visitor.get(stage.url(path)).header("cookie", forged);
+        let cookie = format!("satchel-{}=e30.e30", stage.address.port());
+        let forged = Browser { cookie, proof: "e30".to_owned() }.request(&stage, Method::GET, path);
         problem(forged.send().await.unwrap(), 429, "too_many_attempts").await;
         assert_eq!(stage.get(path).await.status(), 200, "{path} with the token");
     }
     problem(login(json!({ "link": "guess" })).await, 429, "too_many_attempts").await;
     problem(stage.visit("/api/conversations").await, 401, "unauthorized").await;
     for right in [json!({ "token": TOKEN }), json!({ "link": login_secret(&stage) })] {
-        let answer = login(right).await;
-        assert_eq!(answer.status(), 204);
-        let cookie = header(&answer, "set-cookie").split(';').next().unwrap().to_owned();
+        let browser = Browser::from_answer(login(right).await).await;
         for path in ["/api/conversations", "/metrics"] {
-            let request = stage.visitor.get(stage.url(path)).header("cookie", &cookie);
-            assert_eq!(request.send().await.unwrap().status(), 200, "{path} with a cookie");
+            let request = browser.request(&stage, Method::GET, path);
+            assert_eq!(request.send().await.unwrap().status(), 200, "{path} with a login");
         }
     }
 }
@@ -368,7 +303,7 @@ async fn wrong_tokens_of_many_peers_are_throttled_together() {
         statuses.push(login(number, "guess").await);
     }
     assert_eq!((statuses[0], statuses[249]), (401, 429), "{statuses:?}");
-    assert_eq!(login(251, TOKEN).await, 204);
+    assert_eq!(login(251, TOKEN).await, 200);
 }
 
 #[tokio::test]
@@ -418,14 +353,11 @@ impl satchel_ports::Inbound for Closed {
         unreachable!("the page reads what it wrote")
     }
 
-    async fn load_checkpoint(
-        &self,
-        _: &satchel_domain::ChannelName,
-    ) -> Result<Option<serde_json::Value>, InboundError> {
+    async fn load_checkpoint(&self, _: &satchel_domain::ChannelName) -> Result<Option<Value>, InboundError> {
         unreachable!("the page has no stream to read on")
     }
 
-    async fn save_checkpoint(&self, _: &satchel_domain::ChannelName, _: serde_json::Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, _: &satchel_domain::ChannelName, _: Value) -> Result<(), InboundError> {
         unreachable!("the page has no stream to read on")
     }
 }
@@ -450,6 +382,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
         notifications: Arc::new(satchel_ports::MockNotifications::new()),
         conversations: Arc::clone(&ledger) as _,
         storage: Arc::clone(&ledger) as _,
+        logins: Arc::clone(&ledger) as _,
         archive: ledger,
         clock,
         blobs,

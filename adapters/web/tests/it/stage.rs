@@ -215,6 +215,7 @@ impl Stage {
             conversations: Arc::clone(&ledger) as _,
             storage: Arc::clone(&ledger) as _,
             archive: Arc::clone(&ledger) as _,
+            logins: Arc::clone(&ledger) as _,
             clock: Arc::clone(&clock),
             blobs: Arc::clone(&blobs),
             bus: Arc::clone(&bus),

@@ -27,7 +27,7 @@ async fn sent_drawings_and_pages_never_run() {
     assert_eq!(turns[0].reply_files, ["drawing.svg", "page.html"]);
     let pictures = "return document.querySelectorAll('article img, iframe, object, embed').length";
     assert_eq!(page.browser.run_script(pictures, vec![]).await, 0);
-    let links = "return [...document.querySelectorAll('[role=log] a[download]')].map(link => link.href.split('?')[0])";
+    let links = "return [...document.querySelectorAll('[role=log] a[download]')].map(link => link.href.replace('&download=1', ''))";
     let links = page.browser.run_script(links, vec![]).await;
     let here = page.browser.tab.current_url().await.expect("a tab has an address");
     for link in links.as_array().into_iter().flatten().filter_map(Value::as_str) {

@@ -11,6 +11,7 @@ mod formats;
 mod hostile_content;
 mod keyboard;
 mod layout;
+mod logins;
 mod many_files;
 mod model_picker;
 mod models;

@@ -17,7 +17,7 @@ use satchel_requirements::required;
 
 use crate::{accessibility::assert_no_findings, delivery::find_only_file, narrow::assert_fits};
 
-const VIEWS: [&str; 5] = ["Overview", "Checks", "Configuration", "People", "Outbox"];
+const VIEWS: [&str; 6] = ["Overview", "Checks", "Configuration", "People", "Logins", "Outbox"];
 
 const PHONE: Viewport = Viewport { width: 390, height: 844, touch: true, dark: false };
 

@@ -152,7 +152,7 @@ async fn older_messages_load_on_scroll() {
     let fill = "const done = arguments[arguments.length - 1];
         (async () => {
             for (let at = 0; at < 45; at += 1)
-                await fetch(`/api/conversations/long/messages`, { method: 'POST', headers: { 'Content-Type': 'application/json' },
+                await fetch(`/api/conversations/long/messages`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Satchel-Login': localStorage.getItem('satchel.login') },
                     body: JSON.stringify({ key: `k${at}`, text: `/resend ${at + 1}`, uploads: [] }) });
             done();
         })()";

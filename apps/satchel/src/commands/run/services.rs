@@ -136,6 +136,7 @@ impl Services<'_> {
             conversations: Arc::new(self.conversations(&bus, links)),
             storage: Arc::new(self.storage()),
             archive: Arc::clone(&stores.ledger.archive),
+            logins: Arc::clone(&stores.ledger.logins),
             clock: Arc::clone(&stores.clock),
             blobs: Arc::clone(&stores.blobs),
             bus,

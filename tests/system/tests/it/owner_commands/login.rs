@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use satchel_system::real_binary::TestHome;
 
-use super::server_process::{ServerProcess, get_page, log_in};
+use super::server_process::{BrowserLogin, ServerProcess, get_page, log_in};
 
 fn create_link(home: &TestHome) -> String {
     let output = home.run(&["web", "link"]);
@@ -21,7 +21,7 @@ async fn login_link_works_once_across_processes() {
     assert!(other.starts_with(&format!("{}/#login=", server.page)), "{other}");
     for link in [&printed, &other] {
         assert!(log_in(link).await.is_ok(), "{link}");
-        assert_eq!(log_in(link).await, Err(401), "a replay of {link}");
+        assert_eq!(log_in(link).await.err(), Some(401), "a replay of {link}");
     }
     server.send_signal("KILL");
     server.wait_for_exit();
@@ -32,9 +32,54 @@ async fn login_link_works_once_across_processes() {
         log_in(&format!("{}/#login={secret}", server.page)).await
     };
     for link in [&printed, &other] {
-        assert_eq!(log_in_there(link).await, Err(401), "a replay of {link} after a kill");
+        assert_eq!(log_in_there(link).await.err(), Some(401), "a replay of {link} after a kill");
     }
     assert!(log_in_there(&last).await.is_ok(), "what nobody used works after a kill");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+}
+
+/// What a browser gets for the list of conversations.
+async fn list_status(server: &ServerProcess, login: &BrowserLogin) -> u16 {
+    let http = satchel::platforms::client().expect("HTTP can be spoken");
+    let request = http.get(format!("{}/api/conversations", server.page)).headers(login.headers());
+    request.send().await.expect("it answers").status().as_u16()
+}
+
+/// The ids of the logins, as the command line lists them.
+fn list_logins(home: &TestHome) -> Vec<String> {
+    let output = home.run(&["web", "logins", "--json"]);
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    let listed = output.json();
+    let ids = listed["logins"].as_array().into_iter().flatten().filter_map(|login| login["id"].as_str());
+    ids.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn login_ends_for_good_in_every_process() {
+    let home = TestHome::new();
+    let token = ["--set", "web.token=correct-horse-battery-staple"];
+    let server = ServerProcess::start(&home, &token);
+    let kept = log_in(server.link.as_deref().expect("it printed a link")).await.expect("a link logs in");
+    let ended = log_in(&create_link(&home)).await.expect("a link logs in");
+    assert_eq!((list_status(&server, &kept).await, list_status(&server, &ended).await), (200, 200));
+    let ids = list_logins(&home);
+    assert_eq!(ids.len(), 2);
+    // The one that logged in last comes first.
+    let output = home.run(&["web", "logout", &ids[0]]);
+    assert_eq!((output.exit_code(), output.stdout.trim()), (Some(0), format!("ended: {}", ids[0]).as_str()));
+    assert_eq!((list_status(&server, &kept).await, list_status(&server, &ended).await), (200, 401));
+    let again = home.run(&["web", "logout", &ids[0]]);
+    assert!(again.exit_code() == Some(1) && again.stderr.contains("satchel web logins"), "{again:#?}");
+    server.send_signal("KILL");
+    server.wait_for_exit();
+
+    let server = ServerProcess::start(&home, &token);
+    assert_eq!(list_logins(&home), [ids[1].clone()], "a login outlives its server");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+    let server = ServerProcess::start(&home, &["--set", "web.token=another-horse-battery-staple"]);
+    assert_eq!(list_logins(&home), [] as [String; 0], "a new token ends the logins under the old one");
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit().exit_code(), Some(0));
 }

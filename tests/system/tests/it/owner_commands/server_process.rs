@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::header;
+use reqwest::header::{self, HeaderMap, HeaderValue};
 use satchel::platforms::client;
 use satchel_system::real_binary::{ProcessOutput, TestHome, wait_for_exit};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) struct ServerProcess {
     /// The link that it printed, unless it needs no login.
     pub(super) link: Option<String>,
     /// What its link was exchanged for, once.
-    cookie: OnceCell<String>,
+    login: OnceCell<BrowserLogin>,
     log_reader: BufReader<std::process::ChildStderr>,
 }
 
@@ -79,13 +79,13 @@ impl ServerProcess {
         let page = greeting.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_default();
         let link = greeting.split_whitespace().find(|word| word.contains("#login=")).map(str::to_owned);
         let page = page.trim_end_matches('/').to_owned();
-        Self { page, metrics, log_text, link, cookie: OnceCell::new(), greeting, child: Some(child), log_reader }
+        Self { page, metrics, log_text, link, login: OnceCell::new(), greeting, child: Some(child), log_reader }
     }
 
     /// Asks the page for something as a browser that has used the printed link.
     pub(super) async fn get(&self, path: &str) -> (u16, String) {
         let http = client().expect("HTTP can be spoken");
-        let answer = http.get(format!("{}{path}", self.page)).header(header::COOKIE, self.cookie().await);
+        let answer = http.get(format!("{}{path}", self.page)).headers(self.login().await.headers());
         let answer = answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
         (answer.status().as_u16(), answer.text().await.expect("it is text"))
     }
@@ -93,24 +93,24 @@ impl ServerProcess {
     /// Deletes something as a browser that has used the printed link, and returns the status.
     pub(super) async fn delete(&self, path: &str) -> u16 {
         let http = client().expect("HTTP can be spoken");
-        let answer = http.delete(format!("{}{path}", self.page)).header(header::COOKIE, self.cookie().await);
+        let answer = http.delete(format!("{}{path}", self.page)).headers(self.login().await.headers());
         answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}")).status().as_u16()
     }
 
     /// Sends JSON as a browser that has used the printed link, and returns the status and what was answered.
     pub(super) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let http = client().expect("HTTP can be spoken");
-        let answer = http.post(format!("{}{path}", self.page)).header(header::COOKIE, self.cookie().await).json(body);
+        let answer = http.post(format!("{}{path}", self.page)).headers(self.login().await.headers()).json(body);
         let answer = answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
         (answer.status().as_u16(), answer.json().await.expect("it is JSON"))
     }
 
-    async fn cookie(&self) -> &str {
+    async fn login(&self) -> &BrowserLogin {
         let logged_in = async || {
             let link = self.link.as_deref().expect("it printed a link");
             log_in(link).await.unwrap_or_else(|status| panic!("{link} is refused with {status}"))
         };
-        self.cookie.get_or_init(logged_in).await
+        self.login.get_or_init(logged_in).await
     }
 
     /// Whether it still runs.
@@ -174,7 +174,7 @@ impl ServerProcess {
     pub(super) async fn upload(&self, filename: &str, content: &str) -> Value {
         let http = client().expect("HTTP can be spoken");
         let url = format!("{}/api/conversations/test/uploads?filename={filename}", self.page);
-        let upload = http.post(url).header(header::COOKIE, self.cookie().await);
+        let upload = http.post(url).headers(self.login().await.headers());
         let upload = upload.header("content-type", "application/octet-stream").body(content.to_owned());
         let answer = upload.send().await.expect("it answers");
         let status = answer.status();
@@ -185,7 +185,8 @@ impl ServerProcess {
 
     /// Says something on the page, with uploads, and returns its turn's id.
     pub(super) async fn send(&self, text: &str, uploads: &[Value]) -> Value {
-        let key: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+        // Backwards: a key outlives a message that is forgotten, so it must not have its words.
+        let key: String = text.chars().rev().filter(char::is_ascii_alphanumeric).collect();
         let body = json!({ "key": key, "text": text, "uploads": uploads });
         let (status, answer) = self.post("/api/conversations/test/messages", &body).await;
         assert_eq!(status, 202, "{answer:#}");
@@ -202,8 +203,26 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Exchanges a link for a cookie, as the page does; the error is the status of the refusal.
-pub(super) async fn log_in(link: &str) -> Result<String, u16> {
+/// Both halves of a login: its cookie, and what the page sends along with it.
+#[derive(Debug)]
+pub(super) struct BrowserLogin {
+    cookie: String,
+    proof: String,
+}
+
+impl BrowserLogin {
+    /// The headers of a request of the page.
+    pub(super) fn headers(&self) -> HeaderMap {
+        let value = |text: &str| HeaderValue::from_str(text).expect("a half of a login is a header's value");
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, value(&self.cookie));
+        headers.insert("x-satchel-login", value(&self.proof));
+        headers
+    }
+}
+
+/// Exchanges a link for a login, as the page does; the error is the status of the refusal.
+pub(super) async fn log_in(link: &str) -> Result<BrowserLogin, u16> {
     let (page, secret) = link.split_once("/#login=").expect("a link has a secret");
     let login = client().expect("HTTP can be spoken").post(format!("{page}/api/login"));
     let answer = login.json(&json!({ "link": secret })).send().await.expect("it answers");
@@ -211,7 +230,9 @@ pub(super) async fn log_in(link: &str) -> Result<String, u16> {
         return Err(answer.status().as_u16());
     }
     let cookie = answer.headers()[header::SET_COOKIE].to_str().expect("a cookie is text");
-    Ok(cookie.split(';').next().unwrap_or_default().to_owned())
+    let cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+    let answer: Value = answer.json().await.expect("it is JSON");
+    Ok(BrowserLogin { cookie, proof: answer["proof"].as_str().expect("there is a proof").to_owned() })
 }
 
 /// The text of a page.
