@@ -1,7 +1,7 @@
 //! Authentication by the token or by a login; with `web.token: off` everyone on this machine is authorized.
 //!
 //! A browser sends a cookie to every port of its host, so the server on another port has it, too. A login therefore has two
-//! halves (ADR 0038): its cookie, and its proof, which the page keeps in storage of its own origin and sends as a header. For
+//! halves (ADR 0041): its cookie, and its proof, which the page keeps in storage of its own origin and sends as a header. For
 //! what an element of the page loads by itself, the [signature of its URL](UrlSigner) takes the place of the proof.
 
 use std::{
