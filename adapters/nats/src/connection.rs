@@ -31,7 +31,7 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long JetStream may take to answer.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why NATS can't be used. None of it holds credentials.
 #[derive(Debug, thiserror::Error)]

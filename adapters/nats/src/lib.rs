@@ -9,6 +9,7 @@ mod inspect;
 mod outgoing;
 mod request;
 mod request_listener;
+mod request_queue;
 mod settings;
 mod streams;
 mod subject;

@@ -1,34 +1,34 @@
-//! Takes requests of other programs off the bus. Each is acknowledged after its message is stored, so that a crash in
+//! Takes requests of other programs off the bus. Each is removed after its message is stored, so that a crash in
 //! between repeats it, and the ledger knows it by its id.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, error::Error, mem, sync::Arc, time::Duration};
 
-use async_nats::jetstream::{
-    AckKind, Message,
-    consumer::{AckPolicy, PullConsumer, pull},
-    message::PublishMessage,
-};
+use async_nats::jetstream::message::PublishMessage;
 use futures::{StreamExt, future::BoxFuture, stream};
 use satchel_domain::{FileReference, InboundMessage, Sender};
 use satchel_ports::{BlobError, BlobHint, Blobs, Inbound};
-use tokio::time::sleep;
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    NatsConnection, NatsError,
+    NatsConnection,
     request::{Rejection, RequestAttachment, RequestReceipt, TurnRequest},
-    streams::{self, REQUEST_STREAM},
-    subject::{REQUESTS, receipt_subject},
+    request_queue::{BoxError, RequestQueue, WaitingRequest},
+    streams,
+    subject::receipt_subject,
 };
 
-/// The name under which JetStream remembers what was taken. All processes of one Satchel share it.
-const CONSUMER: &str = "satchel";
+/// How often senders with waiting requests are looked for. Further requests of one that is found wait for nothing.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long one request may take before JetStream gives it to another process.
-const ACK_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Pause after a request that could not be stored, and before JetStream is used again after an error.
+/// Pause after a request that could not be stored.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How many senders have a request handled at the same time; each is as large as the server allows.
+const MAX_CONCURRENT_SENDERS: usize = 64;
 
 /// What a request may hold.
 #[derive(Debug, Clone, Copy)]
@@ -42,12 +42,11 @@ pub struct RequestLimits {
 /// Tells whether a sender may write: what a stranger sends is not stored.
 pub type SenderCheck = Arc<dyn Fn(Sender) -> BoxFuture<'static, Result<bool, BoxError>> + Send + Sync>;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Receives requests, which it passes to intake.
+/// Receives requests, which it passes to intake. One process at a time listens.
 #[derive(Clone)]
 pub struct RequestListener {
     connection: NatsConnection,
+    queue: RequestQueue,
     blobs: Arc<dyn Blobs>,
     limits: RequestLimits,
     is_allowed: SenderCheck,
@@ -58,8 +57,6 @@ enum RequestOutcome {
     /// It is stored, or known to have been.
     Stored,
     Rejected(Rejection),
-    /// It can't be stored now.
-    Failed(BoxError),
 }
 
 impl RequestListener {
@@ -70,87 +67,101 @@ impl RequestListener {
         limits: RequestLimits,
         is_allowed: SenderCheck,
     ) -> Self {
-        Self { connection, blobs, limits, is_allowed }
+        let queue = RequestQueue::new(connection.client.clone());
+        Self { connection, queue, blobs, limits, is_allowed }
     }
 
     /// Takes requests until it is stopped. A server that is away is waited for.
     pub async fn listen(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) {
+        stop.run_until_cancelled(self.serve_senders(&inbound)).await;
+    }
+
+    /// Serves each sender in a task of its own for as long as requests of it wait, so that a slow one holds up its own
+    /// sender alone. Never ends; the tasks end when it is dropped.
+    async fn serve_senders(&self, inbound: &Arc<dyn Inbound>) {
+        let mut tasks = JoinSet::new();
+        let mut by_subject: HashMap<String, AbortHandle> = HashMap::new();
         let mut is_failing = false;
-        while let Some(Err(error)) = stop.run_until_cancelled(self.take_requests(&inbound)).await {
-            if !std::mem::replace(&mut is_failing, true) {
-                tracing::warn!(error = &error as &dyn std::error::Error, "requests can't be read from NATS; retrying");
-            }
-            if stop.run_until_cancelled(sleep(RETRY_DELAY)).await.is_none() {
-                return;
-            }
-        }
-    }
-
-    /// Takes requests until NATS fails.
-    async fn take_requests(&self, inbound: &Arc<dyn Inbound>) -> Result<(), NatsError> {
-        let consumer = self.open_consumer().await?;
-        let refused = |source| NatsError::Refused { action: "the delivery of requests", source };
-        let messages = consumer.stream().max_messages_per_batch(1).messages().await;
-        let mut messages = messages.map_err(|error| refused(Box::new(error)))?;
-        while let Some(message) = messages.next().await {
-            let message = message.map_err(|error| refused(Box::new(error)))?;
-            let kind = self.handle(&message, inbound).await;
-            if let Err(error) = message.ack_with(kind).await {
-                tracing::debug!(error, "a request could not be acknowledged; it comes again");
-            }
-        }
-        Ok(())
-    }
-
-    async fn open_consumer(&self) -> Result<PullConsumer, NatsError> {
-        let refused = |source| NatsError::Refused { action: "a consumer of requests", source };
-        let jetstream = &self.connection.jetstream;
-        streams::create_missing(jetstream).await.map_err(|error| refused(Box::new(error)))?;
-        let stream = jetstream.get_stream_no_info(REQUEST_STREAM).await.map_err(|error| refused(Box::new(error)))?;
-        let config = pull::Config {
-            durable_name: Some(CONSUMER.to_owned()),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: ACK_TIMEOUT,
-            // One at a time, so that they keep their order, and none waits at a process that ends.
-            max_ack_pending: 1,
-            filter_subject: REQUESTS.to_owned(),
-            ..pull::Config::default()
-        };
-        stream.get_or_create_consumer(CONSUMER, config).await.map_err(|error| refused(Box::new(error)))
-    }
-
-    /// Handles a request, and returns how it is acknowledged.
-    async fn handle(&self, message: &Message, inbound: &Arc<dyn Inbound>) -> AckKind {
-        let sender_id = message.subject.rsplit('.').next().unwrap_or_default();
-        let outcome = match TurnRequest::parse(&message.payload, sender_id, &self.limits) {
-            Ok(request) => self.accept(request, inbound).await,
-            Err(rejection) => RequestOutcome::Rejected(rejection),
-        };
-        match outcome {
-            RequestOutcome::Stored => AckKind::Ack,
-            RequestOutcome::Rejected(Rejection { id, reason }) => {
-                let id = id.as_deref();
-                tracing::warn!(sender = ?sender_id, request.id = id, reason = ?reason, "rejected a request on NATS");
-                let receipt = RequestReceipt::rejected(id, &reason);
-                // Rejected again when it comes again.
-                match self.send_receipt(id, &receipt).await {
-                    Ok(()) => AckKind::Term,
-                    Err(error) => retry_later(&*error),
+        loop {
+            while tasks.try_join_next().is_some() {}
+            by_subject.retain(|_, task| !task.is_finished());
+            match self.list_waiting().await {
+                Ok(subjects) => {
+                    is_failing = false;
+                    for subject in subjects {
+                        if by_subject.len() < MAX_CONCURRENT_SENDERS && !by_subject.contains_key(&subject) {
+                            let task = tasks.spawn(self.clone().serve_sender(subject.clone(), Arc::clone(inbound)));
+                            by_subject.insert(subject, task);
+                        }
+                    }
+                }
+                Err(error) => {
+                    if !mem::replace(&mut is_failing, true) {
+                        log_failure(&*error, "requests can't be read from NATS; retrying");
+                    }
                 }
             }
-            RequestOutcome::Failed(error) => retry_later(&*error),
+            sleep(POLL_INTERVAL).await;
         }
+    }
+
+    /// Lists the subjects under which requests wait. A stream that is gone is made again.
+    async fn list_waiting(&self) -> Result<Vec<String>, BoxError> {
+        // The connection itself reports an outage.
+        if !self.connection.is_connected() {
+            return Ok(Vec::new());
+        }
+        let listed = self.queue.list_subjects().await;
+        if listed.is_err() {
+            streams::create_missing(&self.connection.jetstream).await?;
+        }
+        listed
+    }
+
+    /// Takes the requests under a subject in their order, until none waits.
+    async fn serve_sender(self, subject: String, inbound: Arc<dyn Inbound>) {
+        let mut is_failing = false;
+        loop {
+            match self.take_first(&subject, &inbound).await {
+                Ok(true) => is_failing = false,
+                Ok(false) => return,
+                Err(error) => {
+                    if !mem::replace(&mut is_failing, true) {
+                        log_failure(&*error, "handling a request on NATS failed; retrying");
+                    }
+                    sleep(RETRY_DELAY).await;
+                }
+            }
+        }
+    }
+
+    /// Handles the first request under a subject and removes it; `false` if none waits.
+    async fn take_first(&self, subject: &str, inbound: &Arc<dyn Inbound>) -> Result<bool, BoxError> {
+        let Some(request) = self.queue.read_first(subject).await? else { return Ok(false) };
+        self.handle(&request, inbound).await?;
+        self.queue.remove(&request).await?;
+        Ok(true)
+    }
+
+    /// Stores or rejects a request, and reports that to its sender.
+    async fn handle(&self, waiting: &WaitingRequest, inbound: &Arc<dyn Inbound>) -> Result<(), BoxError> {
+        let sender_id = waiting.subject.rsplit('.').next().unwrap_or_default();
+        let outcome = match TurnRequest::parse(&waiting.payload, sender_id, &self.limits) {
+            Ok(request) => self.accept(request, inbound).await?,
+            Err(rejection) => RequestOutcome::Rejected(rejection),
+        };
+        let RequestOutcome::Rejected(Rejection { id, reason }) = outcome else { return Ok(()) };
+        let id = id.as_deref();
+        tracing::warn!(sender = ?sender_id, request.id = id, reason = ?reason, "rejected a request on NATS");
+        self.send_receipt(id, &RequestReceipt::rejected(id, &reason)).await
     }
 
     /// Stores a request as a message and reports it to its sender.
-    async fn accept(&self, request: TurnRequest, inbound: &Arc<dyn Inbound>) -> RequestOutcome {
+    async fn accept(&self, request: TurnRequest, inbound: &Arc<dyn Inbound>) -> Result<RequestOutcome, BoxError> {
         let TurnRequest { id, conversation, sender, text, files } = request;
         // Its parts can't hold a colon.
         let key = format!("{}:{id}", conversation.key());
-        let is_allowed = match (self.is_allowed)(sender.clone()).await {
-            Ok(is_allowed) => is_allowed,
-            Err(error) => return RequestOutcome::Failed(error),
-        };
+        let is_allowed = (self.is_allowed)(sender.clone()).await?;
         let mut message = InboundMessage::new(conversation.clone(), key, sender);
         message.text = text;
         // Intake turns a stranger away; the files would stay until they are collected.
@@ -158,24 +169,18 @@ impl RequestListener {
             match self.store_file(file).await {
                 Ok(reference) => message.files.push(reference),
                 Err(error @ BlobError::TooLarge { .. }) => {
-                    return RequestOutcome::Rejected(Rejection { id: Some(id), reason: error.to_string() });
+                    let rejection = Rejection { id: Some(id), reason: error.to_string() };
+                    return Ok(RequestOutcome::Rejected(rejection));
                 }
-                Err(error) => return RequestOutcome::Failed(Box::new(error)),
+                Err(error) => return Err(error.into()),
             }
         }
-        let turn = match inbound.accept(message).await {
-            Ok(Some(turn)) => turn,
-            Ok(None) => {
-                let reason = "the sender is not allowed; the operator names people in `nats.allow_users`";
-                return RequestOutcome::Rejected(Rejection { id: Some(id), reason: reason.to_owned() });
-            }
-            Err(error) => return RequestOutcome::Failed(Box::new(error)),
+        let Some(turn) = inbound.accept(message).await? else {
+            let reason = "the sender is not allowed; the operator names people in `nats.allow_users`";
+            return Ok(RequestOutcome::Rejected(Rejection { id: Some(id), reason: reason.to_owned() }));
         };
-        let receipt = RequestReceipt::accepted(&id, &conversation, turn);
-        match self.send_receipt(Some(&id), &receipt).await {
-            Ok(()) => RequestOutcome::Stored,
-            Err(error) => RequestOutcome::Failed(error),
-        }
+        self.send_receipt(Some(&id), &RequestReceipt::accepted(&id, &conversation, turn)).await?;
+        Ok(RequestOutcome::Stored)
     }
 
     async fn store_file(&self, file: RequestAttachment) -> Result<FileReference, BlobError> {
@@ -193,7 +198,6 @@ impl RequestListener {
     }
 }
 
-fn retry_later(error: &(dyn std::error::Error + 'static)) -> AckKind {
-    tracing::warn!(error, "a request on NATS could not be stored; it is taken again");
-    AckKind::Nak(Some(RETRY_DELAY))
+fn log_failure(error: &(dyn Error + 'static), consequence: &'static str) {
+    tracing::warn!(error, "{consequence}");
 }

@@ -13,7 +13,7 @@ use crate::subject::{EVENTS, RECEIPTS, REQUESTS};
 /// The stream of events and receipts.
 pub(crate) const EVENT_STREAM: &str = "SATCHEL_EVENTS";
 
-/// The stream of requests; one that is acknowledged is gone.
+/// The stream of requests; one whose message is stored is removed.
 pub(crate) const REQUEST_STREAM: &str = "SATCHEL_REQUESTS";
 
 /// How long a message that is published twice is kept once.

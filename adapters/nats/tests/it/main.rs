@@ -9,4 +9,5 @@ mod harness;
 mod inspecting;
 mod outages;
 mod requests;
+mod slow_inbound;
 mod tls;

@@ -1,17 +1,25 @@
-//! Requests of other programs: acknowledged once they are stored, and never taken twice or trusted.
+//! Requests of other programs: removed once they are stored, and never taken twice or trusted.
 
 use std::sync::{Arc, Mutex};
 
 use async_nats::jetstream;
 use satchel_domain::{InboundMessage, TurnId};
 use satchel_nats::{RequestLimits, RequestListener, SenderCheck};
-use satchel_ports::{InboundError, MockInbound};
+use satchel_ports::{Inbound, InboundError, MockInbound};
 use satchel_requirements::required;
 use satchel_wait::wait_until_async;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Follower, Harness, turn};
+use crate::{
+    harness::{Follower, Harness, TIMEOUT, turn},
+    slow_inbound::SlowInbound,
+};
 
 const LIMITS: RequestLimits = RequestLimits { files: 2, file_bytes: 10 };
 
@@ -33,10 +41,14 @@ async fn listen(
         recorded.push(message);
         answer(recorded.len())
     });
+    start_listener(harness, Arc::new(inbound)).await;
+    messages
+}
+
+async fn start_listener(harness: &Harness, inbound: Arc<dyn Inbound>) {
     let is_allowed: SenderCheck = Arc::new(|sender| Box::pin(async move { Ok(sender.id != STRANGER) }));
     let listener = RequestListener::new(harness.connect().await, Arc::clone(&harness.blobs), LIMITS, is_allowed);
-    tokio::spawn(listener.listen(Arc::new(inbound), CancellationToken::new()));
-    messages
+    tokio::spawn(listener.listen(inbound, CancellationToken::new()));
 }
 
 async fn send(follower: &Follower, sender: &str, request: &Value) {
@@ -45,19 +57,20 @@ async fn send(follower: &Follower, sender: &str, request: &Value) {
     context.publish(subject, request.to_string().into()).await.unwrap().await.unwrap();
 }
 
-fn request(id: &str) -> Value {
+/// A request for this conversation.
+fn request(conversation: &str, id: &str) -> Value {
     json!({
-        "v": 1, "type": "cmd.turn.request", "id": id, "conversation": "nats:a/b", "text": "hi",
+        "v": 1, "type": "cmd.turn.request", "id": id, "conversation": conversation, "text": "hi",
         "files": [{ "filename": "a.txt", "mimeType": "text/plain", "dataBase64": "aGVsbG8=" }],
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_is_acknowledged_after_it_is_stored() {
+async fn request_is_removed_after_it_is_stored() {
     let Some(harness) = required(Harness::start().await) else { return };
     harness.connect().await;
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
-    send(&follower, "orders", &request("one")).await;
+    send(&follower, "orders", &request("nats:orders/b", "one")).await;
     assert_eq!(harness.stored_messages("SATCHEL_REQUESTS").await, 1, "it waits for Satchel");
     let messages = listen(&harness, |attempt| match attempt {
         1 => Err(InboundError("the disk is full".into())),
@@ -66,13 +79,16 @@ async fn a_request_is_acknowledged_after_it_is_stored() {
     .await;
     let (subject, receipt) = follower.next().await;
     assert_eq!(subject, "satchel.v1.receipt.one");
-    let accepted = json!({ "v": 1, "type": "evt.turn.request.accepted", "id": "one", "conversation": "nats:a/b", "turn": turn(7) });
+    let accepted = json!({
+        "v": 1, "type": "evt.turn.request.accepted", "id": "one", "conversation": "nats:orders/b", "turn": turn(7),
+    });
     assert_eq!(receipt, accepted);
-    wait_until_async("it is acknowledged", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
+    wait_until_async("it is removed", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
     let messages = messages.lock().unwrap();
     assert_eq!(messages.len(), 2, "what could not be stored came again");
     let message = &messages[1];
-    assert_eq!((message.key.as_str(), message.sender.id.as_str(), message.text.as_str()), ("a/b:one", "orders", "hi"));
+    let written = (message.key.as_str(), message.sender.id.as_str(), message.text.as_str());
+    assert_eq!(written, ("orders/b:one", "orders", "hi"));
     assert_eq!(messages[0], *message, "under the same key");
     assert_eq!(message.files[0].stored_blob().unwrap().bytes, 5);
 }
@@ -82,7 +98,7 @@ async fn files_of_a_stranger_are_not_stored() {
     let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     let messages = listen(&harness, |_| Ok(None)).await;
-    send(&follower, STRANGER, &request("one")).await;
+    send(&follower, STRANGER, &request("nats:stranger", "one")).await;
     let (_, receipt) = follower.next().await;
     assert_eq!(receipt["type"], "evt.turn.request.rejected", "{receipt}");
     let messages = messages.lock().unwrap();
@@ -94,7 +110,7 @@ async fn long_reasons_are_cut() {
     let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     let _messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
-    let mut wrong = request("one");
+    let mut wrong = request("nats:orders", "one");
     wrong["files"] = "\"".repeat(300_000).into();
     send(&follower, "orders", &wrong).await;
     let (_, receipt) = follower.next().await;
@@ -108,7 +124,7 @@ async fn requests_keep_their_order_when_one_is_tried_again() {
     harness.connect().await;
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     for id in ["one", "two", "three"] {
-        send(&follower, "orders", &request(id)).await;
+        send(&follower, "orders", &request("nats:orders/b", id)).await;
     }
     let messages = listen(&harness, |attempt| match attempt {
         1 => Err(InboundError("the disk is full".into())),
@@ -119,7 +135,7 @@ async fn requests_keep_their_order_when_one_is_tried_again() {
         assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
     }
     let keys: Vec<String> = messages.lock().unwrap().iter().map(|message| message.key.clone()).collect();
-    assert_eq!(keys, ["a/b:one", "a/b:one", "a/b:two", "a/b:three"]);
+    assert_eq!(keys, ["orders/b:one", "orders/b:one", "orders/b:two", "orders/b:three"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,15 +143,15 @@ async fn wrong_requests_are_reported_and_dropped() {
     let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
     let messages = listen(&harness, |_| Ok(None)).await;
-    let mut later = request("later");
+    let mut later = request("nats:orders", "later");
     later["v"] = json!(2);
-    let mut large = request("large");
+    let mut large = request("nats:orders", "large");
     large["files"][0]["dataBase64"] = json!("aGVsbG8gd29ybGQ=");
     for (request, sender, subject, reason) in [
         (later, "orders", "later", "version 2 is unknown"),
         (large, "orders", "large", "a.txt is 11 B, the limit is 10 B"),
         (json!("no request"), "orders", "_", "`v` is missing"),
-        (request("stranger"), "mallory", "stranger", "the sender is not allowed"),
+        (request("nats:mallory", "stranger"), "mallory", "stranger", "the sender is not allowed"),
     ] {
         send(&follower, sender, &request).await;
         let (receipt_subject, receipt) = follower.next().await;
@@ -145,4 +161,55 @@ async fn wrong_requests_are_reported_and_dropped() {
     }
     wait_until_async("all are gone", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
     assert_eq!(messages.lock().unwrap().len(), 1, "intake decides about the stranger alone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_request_holds_up_its_sender_alone() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    let inbound = Arc::new(SlowInbound::new("orders"));
+    start_listener(&harness, Arc::clone(&inbound) as _).await;
+    for id in ["one", "two"] {
+        send(&follower, "orders", &request("nats:orders", id)).await;
+    }
+    inbound.wait_until_busy().await;
+    for id in ["three", "four"] {
+        send(&follower, "hr", &request("nats:hr", id)).await;
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
+    }
+    inbound.release();
+    for id in ["one", "two"] {
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
+    }
+    wait_until_async("all are removed", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
+}
+
+/// A client library that reads such a header ends its connection, and would do so each time the request is delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn malformed_header_of_a_request_is_ignored() {
+    const HEADER: &str = "NATS/1.0\r\nno colon\r\n\r\n";
+    let Some(harness) = required(Harness::start().await) else { return };
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    let _messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
+    let payload = request("nats:orders", "one").to_string();
+    let (header_bytes, all_bytes) = (HEADER.len(), HEADER.len() + payload.len());
+    let publish = format!(
+        "CONNECT {{\"verbose\":false,\"headers\":true}}\r\n\
+         HPUB satchel.v1.cmd.turn.request.orders {header_bytes} {all_bytes}\r\n{HEADER}{payload}\r\nPING\r\n"
+    );
+    let mut stream = TcpStream::connect(harness.server.address()).await.unwrap();
+    stream.write_all(publish.as_bytes()).await.unwrap();
+    let mut received = String::new();
+    let answered = async {
+        while !received.contains("PONG") {
+            let mut buffer = [0; 4096];
+            let bytes = stream.read(&mut buffer).await.unwrap();
+            assert!(bytes > 0, "the server has closed the connection: {received}");
+            received.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
+        }
+    };
+    timeout(TIMEOUT, answered).await.expect("the server answers");
+    assert_eq!(follower.next().await.0, "satchel.v1.receipt.one");
+    send(&follower, "hr", &request("nats:hr", "two")).await;
+    assert_eq!(follower.next().await.0, "satchel.v1.receipt.two");
 }

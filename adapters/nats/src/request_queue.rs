@@ -1,0 +1,86 @@
+//! The requests that wait in JetStream: under which subjects, the first of each, and its removal.
+//!
+//! No consumer is used, because it hands requests out in the order of the stream: one that can't be stored yet would hold
+//! up those of all other programs. And what is read as JSON can't end the connection, as a malformed header does in a
+//! message that is delivered. See ADR 0038.
+
+use async_nats::{
+    Client, Request,
+    jetstream::{ErrorCode, response::Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use crate::{connection::RESPONSE_TIMEOUT, streams::REQUEST_STREAM, subject::REQUESTS};
+
+/// Something that failed, for the log.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The requests that wait.
+#[derive(Clone)]
+pub(crate) struct RequestQueue {
+    client: Client,
+}
+
+/// A request as it was published.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest {
+    pub(crate) subject: String,
+    /// The stream's number of it.
+    pub(crate) sequence: u64,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl RequestQueue {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Lists the subjects under which requests wait: one for each sender.
+    ///
+    /// # Errors
+    /// When JetStream can't be reached, or the stream is missing.
+    pub(crate) async fn list_subjects(&self) -> Result<Vec<String>, BoxError> {
+        let answer = self.call("STREAM.INFO", &json!({ "subjects_filter": REQUESTS })).await?;
+        let subjects = answer.as_ref().and_then(|answer| answer["state"]["subjects"].as_object());
+        Ok(subjects.into_iter().flat_map(|subjects| subjects.keys().cloned()).collect())
+    }
+
+    /// Reads the first request under a subject; `None` if none waits.
+    ///
+    /// # Errors
+    /// When JetStream can't be reached, or its response can't be read.
+    pub(crate) async fn read_first(&self, subject: &str) -> Result<Option<WaitingRequest>, BoxError> {
+        let answer = self.call("STREAM.MSG.GET", &json!({ "next_by_subj": subject })).await?;
+        let Some(message) = answer.as_ref().map(|answer| &answer["message"]) else { return Ok(None) };
+        let (Some(subject), Some(sequence)) = (message["subject"].as_str(), message["seq"].as_u64()) else {
+            return Err("JetStream returned a request without its subject or its number".into());
+        };
+        let payload = STANDARD.decode(message["data"].as_str().unwrap_or_default())?;
+        Ok(Some(WaitingRequest { subject: subject.to_owned(), sequence, payload }))
+    }
+
+    /// Removes a request. Nothing happens if it is removed already.
+    ///
+    /// # Errors
+    /// When JetStream can't be reached, or refuses.
+    pub(crate) async fn remove(&self, request: &WaitingRequest) -> Result<(), BoxError> {
+        let removal = json!({ "seq": request.sequence, "no_erase": true });
+        self.call("STREAM.MSG.DELETE", &removal).await.map(drop)
+    }
+
+    /// Calls JetStream; `None` if there is no such message.
+    async fn call(&self, method: &str, body: &Value) -> Result<Option<Value>, BoxError> {
+        // Not as the library calls JetStream, which writes each response into the log if that is verbose.
+        let request = Request::new().payload(body.to_string().into()).timeout(Some(RESPONSE_TIMEOUT));
+        let message = self.client.send_request(format!("$JS.API.{method}.{REQUEST_STREAM}"), request).await?;
+        let response: Response<Value> = serde_json::from_slice(&message.payload)?;
+        match response {
+            Response::Ok(answer) => Ok(Some(answer)),
+            Response::Err { error } => match error.error_code() {
+                ErrorCode::NO_MESSAGE_FOUND | ErrorCode::SEQUENCE_NOT_FOUND => Ok(None),
+                _ => Err(error.into()),
+            },
+        }
+    }
+}
