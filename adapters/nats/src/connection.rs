@@ -33,6 +33,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long JetStream may take to answer.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Beneath it Satchel gets the responses of the server, which hold what other programs have sent. The usual `_INBOX` is
+/// what permissions let every program read.
+const INBOX_PREFIX: &str = "_INBOX_satchel";
+
 /// Why NATS can't be used. None of it holds credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
@@ -72,8 +76,8 @@ pub enum NatsError {
     },
     /// JetStream is off or may not be used.
     #[error(
-        "NATS at {hosts} keeps no events; start it with JetStream (`-js`), with 768 MiB of free disk, and let this user \
-             create streams"
+        "NATS at {hosts} keeps no events; start it with JetStream (`-js`), with 768 MiB of free disk, and let this \
+             user create streams and subscribe to `_INBOX_satchel.>`"
     )]
     Streams {
         hosts: String,
@@ -163,6 +167,7 @@ impl NatsConnection {
         }
         let mut options = ConnectOptions::new()
             .name("satchel")
+            .custom_inbox_prefix(INBOX_PREFIX)
             // What this process publishes reaches its own subscribers without the server.
             .no_echo()
             .connection_timeout(CONNECT_TIMEOUT)

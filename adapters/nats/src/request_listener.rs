@@ -153,12 +153,13 @@ impl RequestListener {
         let RequestOutcome::Rejected(Rejection { id, reason }) = outcome else { return Ok(()) };
         let id = id.as_deref();
         tracing::warn!(sender = ?sender_id, request.id = id, reason = ?reason, "rejected a request on NATS");
-        self.send_receipt(id, &RequestReceipt::rejected(id, &reason)).await
+        self.send_receipt(sender_id, id, &RequestReceipt::rejected(id, &reason)).await
     }
 
     /// Stores a request as a message and reports it to its sender.
     async fn accept(&self, request: TurnRequest, inbound: &Arc<dyn Inbound>) -> Result<RequestOutcome, BoxError> {
         let TurnRequest { id, conversation, sender, text, files } = request;
+        let sender_id = sender.id.clone();
         // Its parts can't hold a colon.
         let key = format!("{}:{id}", conversation.key());
         let is_allowed = (self.is_allowed)(sender.clone()).await?;
@@ -179,7 +180,7 @@ impl RequestListener {
             let reason = "the sender is not allowed; the operator names people in `nats.allow_users`";
             return Ok(RequestOutcome::Rejected(Rejection { id: Some(id), reason: reason.to_owned() }));
         };
-        self.send_receipt(Some(&id), &RequestReceipt::accepted(&id, &conversation, turn)).await?;
+        self.send_receipt(&sender_id, Some(&id), &RequestReceipt::accepted(&id, &conversation, turn)).await?;
         Ok(RequestOutcome::Stored)
     }
 
@@ -191,10 +192,15 @@ impl RequestListener {
         Ok(FileReference::stored(&stored, filename))
     }
 
-    async fn send_receipt(&self, id: Option<&str>, receipt: &RequestReceipt<'_>) -> Result<(), BoxError> {
+    async fn send_receipt(
+        &self,
+        sender_id: &str,
+        id: Option<&str>,
+        receipt: &RequestReceipt<'_>,
+    ) -> Result<(), BoxError> {
         let payload = serde_json::to_vec(receipt).expect("receipts are plain data");
         let message = PublishMessage::build().payload(payload.into());
-        Ok(self.connection.store(receipt_subject(id), message).await?)
+        Ok(self.connection.store(receipt_subject(sender_id, id), message).await?)
     }
 }
 

@@ -1,5 +1,7 @@
 """Sends a request with a file to Satchel over NATS, prints the reply, and saves its files.
 
+The conversation is SENDER, or a name below it: SENDER/NAME.
+
 usage: nats_client.py URL SENDER CONVERSATION TEXT FILE OUTPUT_DIRECTORY
 """
 
@@ -16,15 +18,16 @@ TIMEOUT = 60
 
 
 async def main(url, sender, conversation, text, file, output):
-    client = await nats.connect(url)
+    # Responses of the server come to an inbox of this program, which no other one can read.
+    client = await nats.connect(url, inbox_prefix=f"_INBOX_{sender}")
     jetstream = client.jetstream()
     file, output = pathlib.Path(file), pathlib.Path(output)
-    # The conversation's name is one token of the subject.
-    token = conversation.replace(".", "=").replace("/", "+")
+    # Each name of the conversation is a token of the subject.
+    tokens = conversation.replace(".", "=").replace("/", ".")
     # Subscribe first, so that nothing is missed.
     request_id = str(uuid.uuid4())
-    receipts = await client.subscribe(f"satchel.v1.receipt.{request_id}")
-    events = await client.subscribe(f"satchel.v1.*.nats.{token}.>")
+    receipts = await client.subscribe(f"satchel.v1.receipt.{sender}.{request_id}")
+    events = await client.subscribe(f"satchel.v1.*.nats.{tokens}.>")
     request = {
         "v": 1,
         "type": "cmd.turn.request",

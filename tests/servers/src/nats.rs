@@ -23,6 +23,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two looks at whether it has started.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// The page of the guide that shows the users and permissions of a server.
+const GUIDE: &str = include_str!("../../../docs/guide/events.md");
+
+/// The password of every user of the guide.
+pub const GUIDE_PASSWORD: &str = "pw";
+
 /// By default the server takes what is free on the disk for its limit, which may be less than a test needs.
 const JETSTREAM: &str = "jetstream { max_file_store: 8GB }";
 
@@ -55,6 +61,14 @@ impl NatsServer {
         let mut server = Self { directory, port: 0, server: None };
         server.spawn().await.map_err(|error| format!("a nats-server that starts, but {error}"))?;
         Ok(server)
+    }
+
+    /// Starts a server with the users and permissions that the guide shows, each with [`GUIDE_PASSWORD`].
+    ///
+    /// # Errors
+    /// What a test would need.
+    pub async fn start_as_in_guide() -> Result<Self, String> {
+        Self::start_with(&guide_users()).await
     }
 
     /// Starts a server whose connections are encrypted, with further lines of configuration.
@@ -155,6 +169,20 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// The users of the guide. Their passwords are variables there, such as `$SATCHEL_PASSWORD`.
+fn guide_users() -> String {
+    let users = GUIDE.split("```text\n").find(|block| block.starts_with("authorization {"));
+    let users = users.and_then(|block| block.split("```").next()).expect("the guide shows users and permissions");
+    let is_variable = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    let mut parts = users.split('$');
+    let mut configuration = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        configuration.push_str(GUIDE_PASSWORD);
+        configuration.push_str(part.trim_start_matches(is_variable));
+    }
+    configuration
 }
 
 /// Reads the port of clients from the file that the server writes.

@@ -16,11 +16,11 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, TIMEOUT, turn};
 
-async fn channel(harness: &Harness) -> NatsChannel {
+pub(crate) async fn channel(harness: &Harness) -> NatsChannel {
     NatsChannel::new(harness.connect().await, tables::nats(), Arc::clone(&harness.blobs))
 }
 
-fn part(number: u128, content: PartContent) -> PostRequest {
+pub(crate) fn part(number: u128, content: PartContent) -> PostRequest {
     PostRequest {
         part_id: PartId(Uuid::from_u128(number)),
         turn: turn(1),

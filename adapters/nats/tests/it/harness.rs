@@ -38,11 +38,19 @@ impl Harness {
     }
 
     pub(crate) async fn start_with(configuration: &str) -> Result<Self, String> {
-        let server = NatsServer::start_with(configuration).await?;
+        NatsServer::start_with(configuration).await.map(Self::with_server)
+    }
+
+    /// Starts one with the users and permissions of the guide.
+    pub(crate) async fn start_as_in_guide() -> Result<Self, String> {
+        NatsServer::start_as_in_guide().await.map(Self::with_server)
+    }
+
+    fn with_server(server: NatsServer) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Arc::new(DirectoryBlobs::open(&directory.path().join("blobs")).unwrap());
         let url = server.url();
-        Ok(Self { server, blobs, url, _directory: directory })
+        Self { server, blobs, url, _directory: directory }
     }
 
     /// Connects as this user from now on.

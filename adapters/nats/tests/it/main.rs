@@ -7,6 +7,7 @@ mod bus_contract;
 mod channel;
 mod harness;
 mod inspecting;
+mod neighbours;
 mod outages;
 mod requests;
 mod slow_inbound;

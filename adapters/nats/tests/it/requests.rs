@@ -29,7 +29,7 @@ const STRANGER: &str = "stranger";
 type Messages = Arc<Mutex<Vec<InboundMessage>>>;
 
 /// A listener whose requests end in these messages. What intake answers to the n-th of them is given.
-async fn listen(
+pub(crate) async fn listen(
     harness: &Harness,
     answer: impl Fn(usize) -> Result<Option<TurnId>, InboundError> + Send + Sync + 'static,
 ) -> Messages {
@@ -58,7 +58,7 @@ async fn send(follower: &Follower, sender: &str, request: &Value) {
 }
 
 /// A request for this conversation.
-fn request(conversation: &str, id: &str) -> Value {
+pub(crate) fn request(conversation: &str, id: &str) -> Value {
     json!({
         "v": 1, "type": "cmd.turn.request", "id": id, "conversation": conversation, "text": "hi",
         "files": [{ "filename": "a.txt", "mimeType": "text/plain", "dataBase64": "aGVsbG8=" }],
@@ -78,7 +78,7 @@ async fn request_is_removed_after_it_is_stored() {
     })
     .await;
     let (subject, receipt) = follower.next().await;
-    assert_eq!(subject, "satchel.v1.receipt.one");
+    assert_eq!(subject, "satchel.v1.receipt.orders.one");
     let accepted = json!({
         "v": 1, "type": "evt.turn.request.accepted", "id": "one", "conversation": "nats:orders/b", "turn": turn(7),
     });
@@ -132,7 +132,7 @@ async fn requests_keep_their_order_when_one_is_tried_again() {
     })
     .await;
     for id in ["one", "two", "three"] {
-        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.orders.{id}"));
     }
     let keys: Vec<String> = messages.lock().unwrap().iter().map(|message| message.key.clone()).collect();
     assert_eq!(keys, ["orders/b:one", "orders/b:one", "orders/b:two", "orders/b:three"]);
@@ -148,10 +148,11 @@ async fn wrong_requests_are_reported_and_dropped() {
     let mut large = request("nats:orders", "large");
     large["files"][0]["dataBase64"] = json!("aGVsbG8gd29ybGQ=");
     for (request, sender, subject, reason) in [
-        (later, "orders", "later", "version 2 is unknown"),
-        (large, "orders", "large", "a.txt is 11 B, the limit is 10 B"),
-        (json!("no request"), "orders", "_", "`v` is missing"),
-        (request("nats:mallory", "stranger"), "mallory", "stranger", "the sender is not allowed"),
+        (later, "orders", "orders.later", "version 2 is unknown"),
+        (large, "orders", "orders.large", "a.txt is 11 B, the limit is 10 B"),
+        (json!("no request"), "orders", "orders._", "`v` is missing"),
+        (request("nats:orders", "name"), "or:ders", "_.name", "the last token of the subject, the sender's id, is not"),
+        (request("nats:mallory", "stranger"), "mallory", "mallory.stranger", "the sender is not allowed"),
     ] {
         send(&follower, sender, &request).await;
         let (receipt_subject, receipt) = follower.next().await;
@@ -175,11 +176,11 @@ async fn slow_request_holds_up_its_sender_alone() {
     inbound.wait_until_busy().await;
     for id in ["three", "four"] {
         send(&follower, "hr", &request("nats:hr", id)).await;
-        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.hr.{id}"));
     }
     inbound.release();
     for id in ["one", "two"] {
-        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{id}"));
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.orders.{id}"));
     }
     wait_until_async("all are removed", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
 }
@@ -209,7 +210,7 @@ async fn malformed_header_of_a_request_is_ignored() {
         }
     };
     timeout(TIMEOUT, answered).await.expect("the server answers");
-    assert_eq!(follower.next().await.0, "satchel.v1.receipt.one");
+    assert_eq!(follower.next().await.0, "satchel.v1.receipt.orders.one");
     send(&follower, "hr", &request("nats:hr", "two")).await;
-    assert_eq!(follower.next().await.0, "satchel.v1.receipt.two");
+    assert_eq!(follower.next().await.0, "satchel.v1.receipt.hr.two");
 }

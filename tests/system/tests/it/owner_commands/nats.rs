@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 use satchel_fake_kit::PythonClient;
 use satchel_fake_model::{FakeModelServer, ModelReply, ReplyPiece, ScriptedCall};
 use satchel_requirements::required;
-use satchel_servers::nats::NatsServer;
+use satchel_servers::nats::{GUIDE_PASSWORD, NatsServer};
 use satchel_system::real_binary::{TestHome, workspace_root};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -32,12 +32,13 @@ async fn home_on_nats(url: &str) -> (FakeModelServer, TestHome) {
     (fake, home)
 }
 
+/// Satchel and the program have the permissions of the guide.
 #[tokio::test(flavor = "multi_thread")]
 async fn python_program_sends_a_file_and_gets_one_back() {
-    let Some(server) = required(NatsServer::start().await) else { return };
+    let Some(server) = required(NatsServer::start_as_in_guide().await) else { return };
     let example = workspace_root().join("docs/examples/nats-client");
     let Some(client) = required(PythonClient::install(&example.display().to_string(), "nats").await) else { return };
-    let (fake, home) = home_on_nats(&server.url()).await;
+    let (fake, home) = home_on_nats(&url_as(&server, "satchel")).await;
     let satchel = ServerProcess::start(&home, &[]);
     for (tool, arguments) in [
         ("file_write", json!({ "path": "/tmp/checked.csv", "content": "a,b,ok\n" })),
@@ -48,8 +49,8 @@ async fn python_program_sends_a_file_and_gets_one_back() {
     fake.reply(ModelReply::text("All orders are fine."));
     let order = home.write_file("order.csv", "a,b\n").display().to_string();
     let output = home.root().display().to_string();
-    let url = server.url();
-    let printed = client.run(&[&url, "orders", "june/1.2", "Check this order.", &order, &output]).await;
+    let url = url_as(&server, "orders");
+    let printed = client.run(&[&url, "orders", "orders/june/1.2", "Check this order.", &order, &output]).await;
     for expected in ["tool: file_write", "text: All orders are fine.", "file: checked.csv text/"] {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
@@ -78,7 +79,7 @@ async fn request_of_a_killed_process_is_one_turn() {
         ..stream::Config::default()
     };
     context.create_stream(requests).await.expect("a stream");
-    let mut receipts = client.subscribe("satchel.v1.receipt.order-1").await.expect("a subscription");
+    let mut receipts = client.subscribe("satchel.v1.receipt.orders.order-1").await.expect("a subscription");
     let mut replies = client.subscribe(REPLIES).await.expect("a subscription");
     let (fake, home) = home_on_nats(&format!("nats://satchel:pw@{}", server.address())).await;
     // The turn that the first process has begun is continued by the second.
@@ -114,6 +115,11 @@ async fn request_of_a_killed_process_is_one_turn() {
     assert_eq!(stored.try_next().await.expect("they are listed"), Some((REPLIES.to_owned(), 1)));
 }
 
+/// The URL of a server for a user of the guide.
+fn url_as(server: &NatsServer, user: &str) -> String {
+    format!("nats://{user}:{GUIDE_PASSWORD}@{}", server.address())
+}
+
 /// Whatever others publish, Satchel goes on, skips what it can't read, and counts that.
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_events_and_requests_change_nothing() {
@@ -143,7 +149,7 @@ async fn bad_events_and_requests_change_nothing() {
     let context = jetstream::new(client);
     for (request, reason) in [
         (json!({ "v": 2, "type": "cmd.turn.request", "id": "later" }), "version 2 is unknown"),
-        (json!({ "v": 1, "type": "cmd.turn.request", "id": "empty", "conversation": "nats:a" }), "it has neither"),
+        (json!({ "v": 1, "type": "cmd.turn.request", "id": "empty", "conversation": "nats:orders" }), "it has neither"),
         (json!(["no request"]), "`v` is missing"),
     ] {
         let published = context.publish("satchel.v1.cmd.turn.request.orders", request.to_string().into()).await;
