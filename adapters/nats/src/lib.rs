@@ -1,11 +1,13 @@
 //! Events on NATS JetStream, and the requests of other programs.
 //!
-//! The ledger stays the truth: what is published here can be lost, repeated or late, and nothing is. See ADR 0034.
+//! The ledger stays the truth: what is published here can be lost, repeated or late, and nothing is. See ADRs 0034 and
+//! 0038.
 
 mod bus;
 mod channel;
 mod connection;
 mod inspect;
+mod membership;
 mod outgoing;
 mod request;
 mod request_listener;
@@ -19,6 +21,7 @@ pub use self::{
     channel::{CHANNEL, NatsChannel},
     connection::{NatsConnection, NatsError},
     inspect::BusInspection,
+    membership::{NatsGroups, is_sender_id},
     request_listener::{RequestLimits, RequestListener, SenderCheck},
     settings::{ClientCertificate, NatsLogin, NatsSettings},
 };

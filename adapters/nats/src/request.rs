@@ -6,7 +6,12 @@ use satchel_domain::{ConversationId, Filename, Sender, TurnId, size::format_byte
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{CHANNEL, request_listener::RequestLimits, subject::is_token};
+use crate::{
+    CHANNEL,
+    membership::{Membership, NatsGroups, is_sender_id},
+    request_listener::RequestLimits,
+    subject::is_token,
+};
 
 /// The version of requests and receipts.
 const REQUEST_VERSION: u64 = 1;
@@ -20,9 +25,10 @@ const MAX_NAME_CHARS: usize = 64;
 /// A request whose form is right.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TurnRequest {
-    /// What makes it unique within its conversation.
+    /// What makes it unique among those of its sender in its conversation.
     pub(crate) id: String,
     pub(crate) conversation: ConversationId,
+    pub(crate) membership: Membership,
     pub(crate) sender: Sender,
     pub(crate) text: String,
     pub(crate) files: Vec<RequestAttachment>,
@@ -119,8 +125,13 @@ fn shorten(reason: String) -> String {
 }
 
 impl TurnRequest {
-    /// Reads a request of the sender that its subject names.
-    pub(crate) fn parse(json: &[u8], sender_id: &str, limits: &RequestLimits) -> Result<Self, Rejection> {
+    /// Reads a request of the sender that its subject names, for one of the sender's conversations.
+    pub(crate) fn parse(
+        json: &[u8],
+        sender_id: &str,
+        limits: &RequestLimits,
+        groups: &NatsGroups,
+    ) -> Result<Self, Rejection> {
         let value: Value = serde_json::from_slice(json)
             .map_err(|error| Rejection { id: None, reason: shorten(format!("it is no JSON: {error}")) })?;
         let id = value["id"].as_str().filter(|id| is_token(id)).map(str::to_owned);
@@ -134,10 +145,15 @@ impl TurnRequest {
             None => return Err(reject(format!("`v` is missing: write `\"v\": {REQUEST_VERSION}`"))),
         }
         let written: WrittenRequest = serde_json::from_value(value).map_err(|error| reject(error.to_string()))?;
-        Self::check(written, sender_id, limits).map_err(reject)
+        Self::check(written, sender_id, limits, groups).map_err(reject)
     }
 
-    fn check(written: WrittenRequest, sender_id: &str, limits: &RequestLimits) -> Result<Self, String> {
+    fn check(
+        written: WrittenRequest,
+        sender_id: &str,
+        limits: &RequestLimits,
+        groups: &NatsGroups,
+    ) -> Result<Self, String> {
         let WrittenRequest { type_name, id, conversation, sender, text, files, .. } = written;
         if type_name != REQUEST_TYPE {
             return Err(format!("`type` is not `{REQUEST_TYPE}`"));
@@ -149,11 +165,17 @@ impl TurnRequest {
         let Some(conversation) = conversation.filter(|conversation| conversation.channel().as_str() == CHANNEL) else {
             return Err(format!("`conversation` is not `{CHANNEL}:NAME`, with letters, digits and `-_./@`"));
         };
-        if !is_token(sender_id) {
+        if !is_sender_id(sender_id) {
             return Err(
                 "the last token of the subject, the sender's id, is not 1 to 64 letters, digits, `-` and `_`".into()
             );
         }
+        let Some(membership) = groups.find_membership(&conversation, sender_id) else {
+            return Err(format!(
+                "`conversation` is not `{CHANNEL}:{sender_id}`, nor below it (`{CHANNEL}:{sender_id}/NAME`), nor one \
+                 whose members the operator lists in `nats.groups`, with `{sender_id}` among them"
+            ));
+        };
         let (claimed_id, name) = sender.map_or((None, None), |sender| (sender.id, sender.name));
         if claimed_id.is_some_and(|claimed| claimed != sender_id) {
             return Err(format!("`sender.id` is not `{sender_id}`, the last token of the subject"));
@@ -167,7 +189,7 @@ impl TurnRequest {
         }
         let files =
             files.into_iter().map(|file| RequestAttachment::decode(file, limits)).collect::<Result<_, String>>()?;
-        Ok(Self { id, conversation, sender: Sender::new(sender_id, name), text, files })
+        Ok(Self { id, conversation, membership, sender: Sender::new(sender_id, name), text, files })
     }
 }
 
@@ -201,7 +223,7 @@ mod tests {
     }
 
     fn parse(value: &Value) -> Result<TurnRequest, Rejection> {
-        TurnRequest::parse(&serde_json::to_vec(value).unwrap(), "orders", &LIMITS)
+        TurnRequest::parse(&serde_json::to_vec(value).unwrap(), "orders", &LIMITS, &NatsGroups::default())
     }
 
     #[test]
@@ -217,6 +239,7 @@ mod tests {
             TurnRequest {
                 id: "order-7".into(),
                 conversation: "nats:orders".parse().unwrap(),
+                membership: Membership::Own,
                 sender: Sender::new("orders", "Orders"),
                 text: "Check it.".into(),
                 files: vec![file],
@@ -233,6 +256,7 @@ mod tests {
             ("type", json!("cmd.other"), "`type` is not `cmd.turn.request`"),
             ("id", json!("a.b"), "`id` is not 1 to 64 letters"),
             ("conversation", json!("telegram:1"), "`conversation` is not `nats:NAME`"),
+            ("conversation", json!("nats:hr/payroll"), "`conversation` is not `nats:orders`, nor below it"),
             ("sender", json!({ "id": "ada" }), "`sender.id` is not `orders`"),
             ("text", json!(7), "invalid type: integer `7`, expected a string"),
             ("owner", json!(true), "unknown field `owner`"),
@@ -246,8 +270,9 @@ mod tests {
             assert!(rejection.reason.starts_with(expected), "{field}: {}", rejection.reason);
             assert_eq!(rejection.id.as_deref(), (field != "id").then_some("order-7"), "{field}");
         }
-        let nothing = parse(&json!({ "v": 1, "type": "cmd.turn.request", "id": "x", "conversation": "nats:a" }));
+        let nothing = parse(&json!({ "v": 1, "type": "cmd.turn.request", "id": "x", "conversation": "nats:orders" }));
         assert_eq!(nothing.unwrap_err().reason, "it has neither `text` nor `files`");
-        assert!(TurnRequest::parse(b"{", "orders", &LIMITS).unwrap_err().reason.starts_with("it is no JSON"));
+        let no_json = TurnRequest::parse(b"{", "orders", &LIMITS, &NatsGroups::default()).unwrap_err();
+        assert!(no_json.reason.starts_with("it is no JSON"), "{no_json:?}");
     }
 }

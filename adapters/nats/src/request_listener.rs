@@ -14,7 +14,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    NatsConnection,
+    NatsConnection, NatsGroups,
+    membership::Membership,
     request::{Rejection, RequestAttachment, RequestReceipt, TurnRequest},
     request_queue::{BoxError, RequestQueue, WaitingRequest},
     streams,
@@ -49,6 +50,7 @@ pub struct RequestListener {
     queue: RequestQueue,
     blobs: Arc<dyn Blobs>,
     limits: RequestLimits,
+    groups: Arc<NatsGroups>,
     is_allowed: SenderCheck,
 }
 
@@ -65,10 +67,11 @@ impl RequestListener {
         connection: NatsConnection,
         blobs: Arc<dyn Blobs>,
         limits: RequestLimits,
+        groups: NatsGroups,
         is_allowed: SenderCheck,
     ) -> Self {
         let queue = RequestQueue::new(connection.client.clone());
-        Self { connection, queue, blobs, limits, is_allowed }
+        Self { connection, queue, blobs, limits, groups: Arc::new(groups), is_allowed }
     }
 
     /// Takes requests until it is stopped. A server that is away is waited for.
@@ -146,7 +149,7 @@ impl RequestListener {
     /// Stores or rejects a request, and reports that to its sender.
     async fn handle(&self, waiting: &WaitingRequest, inbound: &Arc<dyn Inbound>) -> Result<(), BoxError> {
         let sender_id = waiting.subject.rsplit('.').next().unwrap_or_default();
-        let outcome = match TurnRequest::parse(&waiting.payload, sender_id, &self.limits) {
+        let outcome = match TurnRequest::parse(&waiting.payload, sender_id, &self.limits, &self.groups) {
             Ok(request) => self.accept(request, inbound).await?,
             Err(rejection) => RequestOutcome::Rejected(rejection),
         };
@@ -158,12 +161,17 @@ impl RequestListener {
 
     /// Stores a request as a message and reports it to its sender.
     async fn accept(&self, request: TurnRequest, inbound: &Arc<dyn Inbound>) -> Result<RequestOutcome, BoxError> {
-        let TurnRequest { id, conversation, sender, text, files } = request;
+        let TurnRequest { id, conversation, membership, sender, text, files } = request;
         let sender_id = sender.id.clone();
         // Its parts can't hold a colon.
-        let key = format!("{}:{id}", conversation.key());
+        let key = match membership {
+            Membership::Own => format!("{}:{id}", conversation.key()),
+            // One member's ids don't hide requests of another.
+            Membership::Group => format!("{}:{sender_id}:{id}", conversation.key()),
+        };
         let is_allowed = (self.is_allowed)(sender.clone()).await?;
         let mut message = InboundMessage::new(conversation.clone(), key, sender);
+        message.group = membership == Membership::Group;
         message.text = text;
         // Intake turns a stranger away; the files would stay until they are collected.
         for file in files.into_iter().filter(|_| is_allowed) {

@@ -58,6 +58,7 @@ pub(crate) async fn open(config: &Config, stores: &Stores, wait: ServerWait) -> 
                 files: config.attachments.max_inbound_files_per_turn.as_usize(),
                 file_bytes: config.attachments.max_inbound_file_bytes.0,
             },
+            config.nats.group_members(),
             sender_check(config, &ledger.pairings),
         ),
     });

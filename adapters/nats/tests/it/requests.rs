@@ -1,10 +1,13 @@
 //! Requests of other programs: removed once they are stored, and never taken twice or trusted.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use async_nats::jetstream;
 use satchel_domain::{InboundMessage, TurnId};
-use satchel_nats::{RequestLimits, RequestListener, SenderCheck};
+use satchel_nats::{NatsGroups, RequestLimits, RequestListener, SenderCheck};
 use satchel_ports::{Inbound, InboundError, MockInbound};
 use satchel_requirements::required;
 use satchel_wait::wait_until_async;
@@ -28,7 +31,8 @@ const STRANGER: &str = "stranger";
 
 type Messages = Arc<Mutex<Vec<InboundMessage>>>;
 
-/// A listener whose requests end in these messages. What intake answers to the n-th of them is given.
+/// A listener whose requests end in these messages. What intake answers to the n-th of them is given. `desk` is a group
+/// of `orders` and `hr`.
 pub(crate) async fn listen(
     harness: &Harness,
     answer: impl Fn(usize) -> Result<Option<TurnId>, InboundError> + Send + Sync + 'static,
@@ -46,8 +50,11 @@ pub(crate) async fn listen(
 }
 
 async fn start_listener(harness: &Harness, inbound: Arc<dyn Inbound>) {
+    let members = ["orders", "hr"].map(str::to_owned).to_vec();
+    let groups = NatsGroups::new(HashMap::from([("nats:desk".parse().unwrap(), members)]));
     let is_allowed: SenderCheck = Arc::new(|sender| Box::pin(async move { Ok(sender.id != STRANGER) }));
-    let listener = RequestListener::new(harness.connect().await, Arc::clone(&harness.blobs), LIMITS, is_allowed);
+    let blobs = Arc::clone(&harness.blobs);
+    let listener = RequestListener::new(harness.connect().await, blobs, LIMITS, groups, is_allowed);
     tokio::spawn(listener.listen(inbound, CancellationToken::new()));
 }
 
@@ -162,6 +169,48 @@ async fn wrong_requests_are_reported_and_dropped() {
     }
     wait_until_async("all are gone", async || harness.stored_messages("SATCHEL_REQUESTS").await == 0).await;
     assert_eq!(messages.lock().unwrap().len(), 1, "intake decides about the stranger alone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn program_writes_in_no_conversation_of_others() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    let messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
+    let foreign = ["nats:hr", "nats:hr/payroll", "nats:orders2", "nats:desk/june"];
+    for conversation in foreign {
+        for text in ["hi", "/stop", "/forget all"] {
+            let mut request = request(conversation, "foreign");
+            request["text"] = text.into();
+            send(&follower, "orders", &request).await;
+            let (subject, receipt) = follower.next().await;
+            assert_eq!(subject, "satchel.v1.receipt.orders.foreign");
+            assert_eq!(receipt["type"], "evt.turn.request.rejected", "{conversation}: {receipt}");
+            let reason = receipt["reason"].as_str().unwrap();
+            assert!(reason.contains("`nats:orders`") && reason.contains("`nats.groups`"), "{reason}");
+        }
+    }
+    assert_eq!(messages.lock().unwrap().len(), 0, "intake sees none of it");
+    for (conversation, is_group) in [("nats:orders", false), ("nats:orders/june/1.2", false), ("nats:desk", true)] {
+        send(&follower, "orders", &request(conversation, "own")).await;
+        let (_, receipt) = follower.next().await;
+        assert_eq!(receipt["type"], "evt.turn.request.accepted", "{receipt}");
+        let messages = messages.lock().unwrap();
+        let message = messages.last().unwrap();
+        assert_eq!((message.conversation.to_string().as_str(), message.group), (conversation, is_group));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_a_group_have_ids_of_their_own() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let mut follower = harness.follow("satchel.v1.receipt.>").await;
+    let messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
+    for sender in ["orders", "hr"] {
+        send(&follower, sender, &request("nats:desk", "one")).await;
+        assert_eq!(follower.next().await.0, format!("satchel.v1.receipt.{sender}.one"));
+    }
+    let keys: Vec<String> = messages.lock().unwrap().iter().map(|message| message.key.clone()).collect();
+    assert_eq!(keys, ["desk:orders:one", "desk:hr:one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use std::{
 
 use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId, capabilities::LookupRule};
 use satchel_intake::access::ChannelAccess;
+use satchel_nats::{NatsGroups, is_sender_id};
 use satchel_routing::tables;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use serde_json::Value as Json;
 use super::{
     leaf::{
         address::{FilePath, HttpUrl, ListenAddress},
-        list::{ChatAgents, OnOff, Texts},
+        list::{ChatAgents, GroupMembers, OnOff, Texts},
         secret::Secret,
     },
     limits::{DiscordLimits, TelegramLimits},
@@ -121,11 +122,16 @@ pub struct NatsConfig {
     pub allow_users: Texts,
     /// Senders who may approve others and confirm tools.
     pub owners: Texts,
+    /// Conversations that several senders share, by the name behind `nats:`, each with the list of its members. They
+    /// alone may write there, and it counts as a group. Every other conversation is its sender's: `nats:<sender>` or
+    /// below it.
+    groups: GroupMembers,
 }
 
 impl Default for NatsConfig {
     fn default() -> Self {
-        Self { requests: OnOff::Off, allow_users: Texts::default(), owners: Texts::default() }
+        let (allow_users, owners) = (Texts::default(), Texts::default());
+        Self { requests: OnOff::Off, allow_users, owners, groups: GroupMembers::default() }
     }
 }
 
@@ -135,12 +141,20 @@ impl NatsConfig {
         channel_access("nats", &self.allow_users, &self.owners, |id| id.to_owned())
     }
 
+    /// The conversations that several senders share, and their members.
+    #[must_use]
+    pub fn group_members(&self) -> NatsGroups {
+        let group = |(name, members): (&String, &Vec<String>)| Some((nats_conversation(name)?, members.clone()));
+        NatsGroups::new(self.groups.0.iter().filter_map(group).collect())
+    }
+
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, bus: &BusConfig) {
         if self.requests == OnOff::On && !matches!(bus.url, Some(BusBackend::Nats(_))) {
             let message = "`nats.requests: on` needs the NATS server that brings the requests: name it with `bus.url`";
             resolver.report("nats.requests", message.to_owned());
         }
         check_owners(&self.owners, "nats.owners", resolver);
+        check_groups(&self.groups, resolver);
     }
 }
 
@@ -265,6 +279,35 @@ fn chat_agents(keys: ConversationKeys, agents: &ChatAgents) -> HashMap<Conversat
         Some((ConversationId::new(channel.clone(), chat.clone()).ok()?, agent.clone()))
     };
     agents.0.iter().filter_map(conversation).collect()
+}
+
+/// The conversation of this name on NATS.
+fn nats_conversation(name: &str) -> Option<ConversationId> {
+    ConversationId::new(ChannelName::new("nats").ok()?, name).ok()
+}
+
+/// Checks that each group has the name of a conversation, and members that are named one by one.
+fn check_groups(groups: &GroupMembers, resolver: &mut Resolver<'_>) {
+    const SECTION: &str = "nats.groups";
+    for (name, members) in &groups.0 {
+        let key = format!("{SECTION}.{name}");
+        // The environment gives all of them in one value.
+        let place = if resolver.is_given(&key) { key.as_str() } else { SECTION };
+        if nats_conversation(name).is_none() {
+            let message = format!(
+                "`{SECTION}` names the conversation {name:?}: write what follows `nats:`, at most 200 letters, digits \
+                 and `-_./@`"
+            );
+            resolver.report(place, message);
+        }
+        if members.is_empty() || !members.iter().all(|member| is_sender_id(member)) {
+            let message = format!(
+                "`{key}` must list each member, as the last token of its requests' subject: 1 to 64 letters, digits, \
+                 `-` and `_`"
+            );
+            resolver.report(place, message);
+        }
+    }
 }
 
 /// Checks that each key is a chat's and each value the name of an agent; `agents` are all names.

@@ -178,6 +178,9 @@ pub(super) fn read_value(schema: &Json, input: &ConfigValue, base: &Path) -> Res
         (Some(list::CHAT_AGENTS), _) => {
             (list::read_chat_agents(input), "a section with ids of chats and names of agents".to_owned())
         }
+        (Some(list::GROUP_MEMBERS), _) => {
+            (list::read_group_members(input), "a section with names of conversations and lists of members".to_owned())
+        }
         (Some(list::TASK_INPUTS), _) => {
             (list::read_task_inputs(input), "a section with names of inputs and their values".to_owned())
         }

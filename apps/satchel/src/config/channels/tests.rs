@@ -123,3 +123,36 @@ fn unknown_agents_and_chats_keep_their_place() {
         assert!(problems.contains(line), "{line} is missing in:\n{problems}");
     }
 }
+
+#[test]
+fn groups_of_programs_are_read_from_every_origin() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "nats: { groups: { desk: [orders, 7], 'hr/payroll': [hr] } }\n";
+    let flag = vec!["nats.groups=desk=orders, desk=7,hr/payroll=hr".to_owned()];
+    for (yaml, set) in [(file, Vec::new()), ("", flag)] {
+        let sources = ConfigSources { file: None, set: &set, environment: &[], cwd: directory.path() };
+        let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap_or_else(|error| panic!("{error}"));
+        let groups = &loaded.config().nats.groups.0;
+        assert_eq!(groups.len(), 2, "{groups:?}");
+        assert_eq!(groups["desk"], ["orders", "7"]);
+        assert_eq!(groups["hr/payroll"], ["hr"]);
+    }
+}
+
+#[test]
+fn group_mistakes_keep_their_place() {
+    let yaml =
+        "nats:\n  groups:\n    desk: []\n    sales: [orders, '*']\n    'de sk': [orders]\n    help.desk: [a.b]\n";
+    let problems = load(yaml).unwrap_err().to_string();
+    let expected = [
+        "satchel.yaml:3:5: `nats.groups.desk` must list each member",
+        "satchel.yaml:4:5: `nats.groups.sales` must list each member",
+        "satchel.yaml:5:5: `nats.groups` names the conversation \"de sk\": write what follows `nats:`",
+        // Its own place can't be found by a key with a dot.
+        "satchel.yaml:2:3: `nats.groups.help.desk` must list each member",
+    ];
+    assert_eq!(problems.lines().count(), expected.len(), "{problems}");
+    for line in expected {
+        assert!(problems.contains(line), "{line} is missing in:\n{problems}");
+    }
+}

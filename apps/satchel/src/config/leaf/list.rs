@@ -1,4 +1,5 @@
-//! Switches, names, lists of texts, the agents of chats, and entries of sections that are not built yet.
+//! Switches, names, lists of texts, the agents of chats, the members of groups, and entries of sections that are not
+//! built yet.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ pub(super) const NAMES: &str = "names";
 pub(super) const TEXTS: &str = "texts";
 pub(super) const SWITCH: &str = "switch";
 pub(super) const CHAT_AGENTS: &str = "chat-agents";
+pub(super) const GROUP_MEMBERS: &str = "group-members";
 pub(super) const TASK_INPUTS: &str = "task-inputs";
 pub(super) const DECLARED: &str = "declared";
 
@@ -56,6 +58,11 @@ impl Texts {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChatAgents(pub BTreeMap<String, String>);
+
+/// The ids of members, by the names of the groups that list them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GroupMembers(pub BTreeMap<String, Vec<String>>);
 
 /// Values by the names of a task's inputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +111,9 @@ impl_json_schema!(Names, NAMES, {
 impl_json_schema!(Texts, TEXTS, { "type": "array", "items": { "type": ["string", "integer"] } });
 // Not `additionalProperties`, which would make it a section with settings of its own.
 impl_json_schema!(ChatAgents, CHAT_AGENTS, { "type": "object", "patternProperties": { ".": { "type": "string" } } });
+impl_json_schema!(GroupMembers, GROUP_MEMBERS, {
+    "type": "object", "patternProperties": { ".": { "type": "array", "items": { "type": ["string", "integer"] } } }
+});
 impl_json_schema!(TaskInputs, TASK_INPUTS, {
     "type": "object", "patternProperties": { ".": { "type": ["string", "integer"] } }
 });
@@ -162,6 +172,26 @@ pub(super) fn read_switch(value: &ConfigValue) -> Option<Json> {
 /// The agents of chats; the environment and the command line write `-100123=kids,5=cook`.
 pub(super) fn read_chat_agents(value: &ConfigValue) -> Option<Json> {
     read_text_map(value, to_text)
+}
+
+/// The members of groups; the environment and the command line name the group of each: `desk=orders,desk=hr`.
+pub(super) fn read_group_members(value: &ConfigValue) -> Option<Json> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    match value {
+        ConfigValue::Section(entries) => {
+            for (name, given) in entries.iter().filter(|(_, given)| given.value != ConfigValue::Null) {
+                groups.insert(name.clone(), to_texts(&given.value)?);
+            }
+        }
+        ConfigValue::Untyped(text) => {
+            for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+                let (name, member) = item.split_once('=')?;
+                groups.entry(name.trim().to_owned()).or_default().push(member.trim().to_owned());
+            }
+        }
+        _ => return None,
+    }
+    Some(json!(groups))
 }
 
 /// The inputs of a task, which may be numbers; written as the agents of chats are.

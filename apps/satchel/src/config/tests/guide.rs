@@ -29,7 +29,7 @@ fn value(setting: &Value) -> String {
         Some("listen") => return "address, or `off`".to_owned(),
         Some("names") => return "name, or list of names".to_owned(),
         Some("texts" | "playbook") => return "list".to_owned(),
-        Some("declared" | "chat-agents") => return "section".to_owned(),
+        Some("declared" | "chat-agents" | "group-members") => return "section".to_owned(),
         Some(kind) if kind.ends_with("url") => return "URL".to_owned(),
         _ => {}
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use async_nats::{
-    ConnectOptions,
+    Client, ConnectOptions, Subscriber,
     jetstream::{self, stream},
 };
 use futures::{StreamExt, TryStreamExt};
@@ -23,11 +23,14 @@ const REPLIES: &str = "satchel.v1.evt.nats.orders.agent.output.response.text";
 /// Longer than a turn takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A model, and a home whose configuration takes the requests of `orders`.
+/// A model, and a home whose configuration takes the requests of `orders` and `hr`, who share the conversation `desk`.
 async fn home_on_nats(url: &str) -> (FakeModelServer, TestHome) {
     let (fake, home) = home_with_model().await;
     let config = std::fs::read_to_string(home.work_directory().join("satchel.yaml")).expect("it is written");
-    let bus = format!("bus: {{ url: '{url}' }}\nnats: {{ requests: on, allow_users: [orders] }}\n");
+    let bus = format!(
+        "bus: {{ url: '{url}' }}\n\
+         nats: {{ requests: on, allow_users: [orders, hr], groups: {{ desk: [orders, hr] }} }}\n"
+    );
     home.write_file("satchel.yaml", config + &bus);
     (fake, home)
 }
@@ -115,9 +118,86 @@ async fn request_of_a_killed_process_is_one_turn() {
     assert_eq!(stored.try_next().await.expect("they are listed"), Some((REPLIES.to_owned(), 1)));
 }
 
+/// A program that is logged in with the permissions of the guide, and its own conversations and receipts.
+struct Program {
+    name: &'static str,
+    client: Client,
+    receipts: Subscriber,
+    replies: Subscriber,
+}
+
+impl Program {
+    /// Logs in. `replies` are its subjects of replies.
+    async fn log_in(server: &NatsServer, name: &'static str) -> Self {
+        let options = ConnectOptions::with_user_and_password(name.to_owned(), GUIDE_PASSWORD.to_owned());
+        let options = options.custom_inbox_prefix(format!("_INBOX_{name}"));
+        let client = options.connect(server.address()).await.expect("it runs");
+        let receipts = client.subscribe(format!("satchel.v1.receipt.{name}.>")).await.expect("a subscription");
+        let replies = client.subscribe(format!("satchel.v1.evt.nats.{name}.>")).await.expect("a subscription");
+        Self { name, client, receipts, replies }
+    }
+
+    /// Sends a text to a conversation, and returns what became of it.
+    async fn send(&mut self, conversation: &str, id: &str, text: &str) -> Value {
+        let request =
+            json!({ "v": 1, "type": "cmd.turn.request", "id": id, "conversation": conversation, "text": text });
+        let context = jetstream::new(self.client.clone());
+        let subject = format!("satchel.v1.cmd.turn.request.{}", self.name);
+        let sent = context.publish(subject, request.to_string().into()).await.expect("it is sent");
+        sent.await.expect("it is stored");
+        let receipt = next_json(&mut self.receipts).await;
+        assert_eq!(receipt["id"], id, "{receipt}");
+        receipt
+    }
+
+    /// Waits for the text of a reply.
+    async fn next_reply(&mut self) -> String {
+        loop {
+            let event = next_json(&mut self.replies).await;
+            if event["type"] == "evt.agent.output.response.text" {
+                return event["text"].as_str().expect("a text").to_owned();
+            }
+        }
+    }
+}
+
+async fn next_json(messages: &mut Subscriber) -> Value {
+    let message = timeout(TIMEOUT, messages.next()).await.expect("a message comes").expect("it is open");
+    serde_json::from_slice(&message.payload).expect("it is JSON")
+}
+
 /// The URL of a server for a user of the guide.
 fn url_as(server: &NatsServer, user: &str) -> String {
     format!("nats://{user}:{GUIDE_PASSWORD}@{}", server.address())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn program_neither_speaks_nor_forgets_for_another() {
+    let Some(server) = required(NatsServer::start_as_in_guide().await) else { return };
+    let (fake, home) = home_on_nats(&url_as(&server, "satchel")).await;
+    let _satchel = ServerProcess::start(&home, &[]);
+    let (mut orders, mut hr) = (Program::log_in(&server, "orders").await, Program::log_in(&server, "hr").await);
+    fake.reply(ModelReply::text("Noted."));
+    let receipt = hr.send("nats:hr/payroll", "one", "Ada earns 4711.").await;
+    assert_eq!(receipt["type"], "evt.turn.request.accepted", "{receipt}");
+    assert_eq!(hr.next_reply().await, "Noted.");
+    for (id, text) in [("speak", "What does Ada earn?"), ("stop", "/stop"), ("new", "/new"), ("forget", "/forget all")]
+    {
+        let receipt = orders.send("nats:hr/payroll", id, text).await;
+        assert_eq!(receipt["type"], "evt.turn.request.rejected", "{receipt}");
+    }
+    fake.reply(ModelReply::text("4711."));
+    hr.send("nats:hr/payroll", "two", "What does Ada earn?").await;
+    assert_eq!(hr.next_reply().await, "4711.");
+    let requests = fake.requests();
+    assert_eq!(requests.len(), 2, "nothing of `orders` became a turn");
+    assert!(requests[1].user_text().contains("Ada earns 4711."), "{}", requests[1].user_text());
+
+    for program in [&mut orders, &mut hr] {
+        fake.reply(ModelReply::text("Hello."));
+        let receipt = program.send("nats:desk", "hello", "Hello.").await;
+        assert_eq!(receipt["type"], "evt.turn.request.accepted", "{receipt}");
+    }
 }
 
 /// Whatever others publish, Satchel goes on, skips what it can't read, and counts that.
