@@ -1,7 +1,7 @@
 //! Events on NATS JetStream, and the requests of other programs.
 //!
 //! The ledger stays the truth: what is published here can be lost, repeated or late, and nothing is. See ADRs 0034 and
-//! 0038.
+//! 0042.
 
 mod bus;
 mod channel;

@@ -2,7 +2,7 @@
 //!
 //! No consumer is used, because it hands requests out in the order of the stream: one that can't be stored yet would hold
 //! up those of all other programs. And what is read as JSON can't end the connection, as a malformed header does in a
-//! message that is delivered. See ADR 0038.
+//! message that is delivered. See ADR 0042.
 
 use async_nats::{
     Client, Request,
