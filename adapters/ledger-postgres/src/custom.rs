@@ -8,7 +8,7 @@ use satchel_ports::ledger::{LedgerError, verbs::types::*};
 use crate::{
     PostgresLedger, gateways, lanes, search,
     session::Database,
-    verbs::{self, find_pairing_answer, must_draft_wait},
+    verbs::{self, create_question_key, find_pairing_answer, find_question_key, must_draft_wait},
 };
 
 /// How many turns a search indexes first, so that what was said of late is found at once.
@@ -86,6 +86,17 @@ pub(crate) async fn open_draft(
     let reply_to = &reply_to;
     let open = |db: Arc<Database>| async move { verbs::open_draft(&*db, lease, turn, reply_to.clone()).await };
     ledger.write("opening a draft", open).await
+}
+
+pub(crate) async fn load_question_key(ledger: &PostgresLedger) -> Result<QuestionKey, LedgerError> {
+    const OPERATION: &str = "loading the secret of questions";
+    // It is made once, and every question needs it.
+    let find = |db: Arc<Database>| async move { find_question_key(&*db).await };
+    if let Some(key) = ledger.read(OPERATION, find).await? {
+        return Ok(key);
+    }
+    let create = |db: Arc<Database>| async move { create_question_key(&*db).await };
+    ledger.write(OPERATION, create).await
 }
 
 pub(crate) async fn issue_pairing_code(

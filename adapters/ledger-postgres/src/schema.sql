@@ -318,6 +318,12 @@ CREATE TABLE logins (
     expires_at BIGINT NOT NULL
 );
 
+-- What this installation alone knows, by what it is for.
+CREATE TABLE installation_secrets (
+    name   TEXT COLLATE "C" PRIMARY KEY,
+    secret TEXT NOT NULL
+);
+
 -- The backup of which this database is a restored copy, if it is one.
 CREATE TABLE restored_copy (
     id          BIGINT PRIMARY KEY CHECK (id = 1),

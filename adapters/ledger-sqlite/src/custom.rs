@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     gateways::GatewayLocks,
     lanes, search,
-    verbs::{self, find_pairing_answer, must_draft_wait},
+    verbs::{self, create_question_key, find_pairing_answer, find_question_key, must_draft_wait},
 };
 
 /// How many turns a search indexes first, so that what was said of late is found at once.
@@ -106,6 +106,15 @@ pub(crate) async fn open_draft(
     let lease = lease.clone();
     let open = async move |db: &_| verbs::open_draft(db, &lease, turn, reply_to).await;
     ledger.write("opening a draft", open).await
+}
+
+pub(crate) async fn load_question_key(ledger: &SqliteLedger) -> Result<QuestionKey, LedgerError> {
+    const OPERATION: &str = "loading the secret of questions";
+    // It is made once, and every question needs it.
+    if let Some(key) = ledger.read(OPERATION, async move |db: &_| find_question_key(db).await).await? {
+        return Ok(key);
+    }
+    ledger.write(OPERATION, async move |db: &_| create_question_key(db).await).await
 }
 
 pub(crate) async fn issue_pairing_code(

@@ -25,6 +25,7 @@ const STEPS: &[&str] = &[
     include_str!("../migrations/0022_links_without_clocks.sql"),
     include_str!("../migrations/0023_erasure.sql"),
     include_str!("../migrations/0024_logins.sql"),
+    include_str!("../migrations/0025_secrets_and_authors.sql"),
 ];
 
 /// The first version that overwrites what it deletes.

@@ -288,6 +288,12 @@ CREATE TABLE logins (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What this installation alone knows, by what it is for.
+CREATE TABLE installation_secrets (
+    name   TEXT PRIMARY KEY,
+    secret TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The backup of which this database is a restored copy, if it is one.
 CREATE TABLE restored_copy (
     id          INTEGER PRIMARY KEY CHECK (id = 1),

@@ -1,7 +1,8 @@
 //! Asks a person before a tool runs: posts a question with buttons, waits for the decision, and records it.
 //!
 //! The decision is journalled: one that was made survives a crash, and without one nothing runs. The code in the buttons
-//! is derived from the call itself, so that a button still works after a restart and never allows any other call.
+//! is derived from the call itself, so that a button still works after a restart and never allows any other call; and from
+//! a secret of the installation, so that a model, which knows the call, can't tell its code.
 
 use std::{
     sync::{
@@ -18,7 +19,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     LedgerError, Tool,
-    ledger::{CallDecision, ToolDecision},
+    ledger::{CallDecision, QuestionKey, ToolDecision},
 };
 use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
@@ -171,7 +172,8 @@ pub async fn confirm_call(
         return Ok(ConfirmOutcome::Refused(NO_TIME_REASON.to_owned()));
     }
     let answer_time = confirm_timeout.min(remaining);
-    let code = confirmation_code(call);
+    let key = retry_until_stored(&lane.stop, || services.outbox.load_question_key()).await?;
+    let code = confirmation_code(&key, call);
     let name = tool.spec().name;
     let preview = timeout(PREVIEW_TIME, tool.preview(&call.arguments, &lane.lease.conversation)).await.ok().flatten();
     let Some((text, buttons)) = format_question(&name, call, preview.as_deref(), &code, answer_time) else {
@@ -299,10 +301,15 @@ fn format_value(value: &Value, max_chars: usize) -> String {
     }
 }
 
-/// The code of one call: the same on every run, and different for any other call or arguments.
+/// The code of one call: the same on every run, and different for any other call or arguments, and on every other
+/// installation.
+///
+/// The hash starts with the key, and only a sixth of it is shown: the codes of known calls lead to no other code.
 #[must_use]
-pub fn confirmation_code(call: &ToolCall) -> String {
+pub fn confirmation_code(key: &QuestionKey, call: &ToolCall) -> String {
     let mut hash = Sha256::new();
+    hash.update(key.expose_secret());
+    hash.update([0]);
     hash.update(call.id.to_string());
     hash.update([0]);
     hash.update(&call.name);
@@ -352,7 +359,8 @@ mod tests {
 
     #[test]
     fn code_is_bound_to_call_arguments() {
-        let code_of = |ordinal, arguments| confirmation_code(&call(ordinal, arguments));
+        let key = QuestionKey::new("of this installation".to_owned());
+        let code_of = |ordinal, arguments| confirmation_code(&key, &call(ordinal, arguments));
         let code = code_of(0, json!({"path": "/shared/a", "text": "x"}));
         assert_eq!(code, code_of(0, json!({"text": "x", "path": "/shared/a"})), "the order of keys says nothing");
         for other in [
@@ -364,6 +372,15 @@ mod tests {
             assert_ne!(code, other);
         }
         assert!(code.len() == 8 && code.bytes().all(|byte| ALPHABET.contains(&byte)), "{code}");
+    }
+
+    /// The attack: a model that knows its call computes the code, and has it sent as a message.
+    #[test]
+    fn code_differs_on_every_installation() {
+        let call = call(0, json!({"path": "/shared/a"}));
+        let codes = ["one", "two"].map(|secret| confirmation_code(&QuestionKey::new(secret.to_owned()), &call));
+        assert_ne!(codes[0], codes[1]);
+        assert!(!format!("{:?}", QuestionKey::new("one".to_owned())).contains("one"), "no log has it");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use satchel_ports::ledger::LedgerError;
 use sha2::Digest;
 
 /// The tables that are moved, each behind those that its rows name. (Turns name each other.)
-pub const TABLES: [&str; 24] = [
+pub const TABLES: [&str; 25] = [
     "lanes",
     "conversation_settings",
     "conversation_listings",
@@ -37,6 +37,7 @@ pub const TABLES: [&str; 24] = [
     "reminders",
     "person_settings",
     "logins",
+    "installation_secrets",
     "restored_copy",
     "held_turns",
     "held_parts",

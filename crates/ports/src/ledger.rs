@@ -45,7 +45,7 @@ pub use self::{
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
     logins::{Logins, NewLogin, PageLogin},
-    outbox::{NewQuestion, Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
+    outbox::{NewQuestion, Outbox, QuestionKey, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     reminders::{
         CreateReminderOutcome, NewReminder, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders,

@@ -2,9 +2,11 @@
 
 use satchel_domain::{CallId, Part, PartId, TurnId};
 use satchel_ledger::stored::AttachmentRecords;
-use satchel_ports::ledger::{Lease, NewQuestion};
+use satchel_ports::ledger::{Lease, NewQuestion, QuestionKey};
+use uuid::Uuid;
 
 use crate::{
+    error::VerbError,
     lanes::{self, LaneId},
     params,
     progress::TurnProgress,
@@ -55,6 +57,24 @@ pub async fn close_question<S: Session>(db: &S, lease: &Lease, call: CallId, tex
     let lane = lanes::require(db, lease).await?;
     close_each(db, lane.id, call.turn, Some(text), |asked| asked == call).await?;
     Ok(())
+}
+
+/// Finds the secret from which the codes of questions are derived; `None` before the first question.
+pub async fn find_question_key<S: Session>(db: &S) -> VerbResult<Option<QuestionKey>, S> {
+    let found: Option<(String,)> =
+        db.find("SELECT secret FROM installation_secrets WHERE name = 'question codes'", params![]).await?;
+    Ok(found.map(|(secret,)| QuestionKey::new(secret)))
+}
+
+/// Makes the secret from which the codes of questions are derived, unless another process was faster, and returns it.
+pub async fn create_question_key<S: Session>(db: &S) -> VerbResult<QuestionKey, S> {
+    let secret = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+    db.run(
+        "INSERT INTO installation_secrets (name, secret) VALUES ('question codes', $1) ON CONFLICT (name) DO NOTHING",
+        params![secret],
+    )
+    .await?;
+    Ok(find_question_key(db).await?.ok_or(VerbError::Row { what: "secret of the installation" })?)
 }
 
 /// Closes those unsettled questions of a turn that `ends` picks, by this text or else as unanswered, and starts the edit

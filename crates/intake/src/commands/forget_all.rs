@@ -1,6 +1,6 @@
 //! The command `/forget all`, which asks back before it removes everything of its conversation.
 
-use satchel_domain::{Button, OutgoingResponse, remedy};
+use satchel_domain::{Button, InboundMessage, OutgoingResponse, remedy};
 use satchel_ports::{
     Ledger, LedgerError,
     ledger::{HistoryChange, OutboxQuery, TurnQuery, UsageQuery, UsageScope},
@@ -97,8 +97,13 @@ pub(super) async fn forget_all(
 async fn follows_question(ledger: &Ledger, context: &CommandContext<'_>) -> Result<bool, LedgerError> {
     let query = TurnQuery { conversation: context.conversation.clone(), before: Some(context.turn), limit: 1 };
     let turns = ledger.archive.turns(&query).await?;
-    let mut messages = turns.iter().flat_map(|turn| &turn.messages);
-    Ok(messages.any(|queued| ChatCommand::parse(&queued.message.text) == Some(ChatCommand::ForgetAll(ForgetAll::Ask))))
+    let mut messages = turns.iter().flat_map(|turn| &turn.messages).map(|queued| &queued.message);
+    // The prompt of a reminder, which a model may have written, asks nobody.
+    let is_question = |message: &InboundMessage| {
+        message.system_task.is_none()
+            && ChatCommand::parse(&message.text) == Some(ChatCommand::ForgetAll(ForgetAll::Ask))
+    };
+    Ok(messages.any(is_question))
 }
 
 #[cfg(test)]
@@ -106,7 +111,7 @@ mod tests {
     use std::{collections::BTreeMap, io};
 
     use satchel_domain::{
-        ConversationId, InboundMessage, InboxId, Part, PartContent, PartId, Sender, Timestamp, TurnId,
+        ConversationId, InboxId, Part, PartContent, PartId, ReminderId, Sender, SystemTask, Timestamp, TurnId,
     };
     use satchel_ports::{
         MockBlobs, MockLedger, MockWorkspace,
@@ -195,13 +200,18 @@ mod tests {
             assert_eq!(history, keeps());
         }
 
-        // The press of a button that has stood there for months.
-        let mut ledger = MockLedger::default();
-        ledger.archive.expect_turns().returning(|_| Ok(vec![turn_saying("good morning")]));
-        ledger.storage.expect_usages().returning(|_| Ok(Vec::new()));
-        let (text, history, _) = forgets(("2", false), &["all", "yes"], ledger, no_disk()).await;
-        assert!(text.contains("for good?"), "it asks again: {text}");
-        assert_eq!(history, keeps());
+        // The press of a button that has stood there for months, also behind a reminder that seems to ask.
+        let mut reminder = turn_saying("/forget all");
+        reminder.messages[0].message.system_task =
+            Some(SystemTask::RunReminder { reminder: ReminderId(3), due: "today".into() });
+        for before in [turn_saying("good morning"), reminder] {
+            let mut ledger = MockLedger::default();
+            ledger.archive.expect_turns().returning(move |_| Ok(vec![before.clone()]));
+            ledger.storage.expect_usages().returning(|_| Ok(Vec::new()));
+            let (text, history, _) = forgets(("2", false), &["all", "yes"], ledger, no_disk()).await;
+            assert!(text.contains("for good?"), "it asks again: {text}");
+            assert_eq!(history, keeps());
+        }
 
         for (unsettled, disk_fails, expected) in
             [(true, false, keeps()), (false, true, keeps()), (false, false, HistoryChange::Forget)]

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use satchel_domain::{
     Button, CallId, ConversationId, MessageRef, Part, PartId, TurnId, delivery::DeliveryRules, part::PlannedPart,
 };
+use secrecy::{ExposeSecret, SecretString};
 
 use super::{Lease, LedgerError};
 
@@ -22,6 +23,8 @@ use super::{Lease, LedgerError};
 /// - A question is closed by `close_question`, `journal_decision`, the outcome of its call or of the call that made it,
 ///   and the end of its turn, whichever commits first: an open one becomes the edit that closes its message, one that was
 ///   never started is settled, one under way becomes that edit once it is saved as open, or is settled without children.
+/// - `load_question_key` returns the same secret in every process and after every restart, and another one for every
+///   ledger.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Outbox: Send + Sync {
@@ -40,6 +43,10 @@ pub trait Outbox: Send + Sync {
 
     /// Closes the question of a call that got no answer; does nothing where none is unsettled.
     async fn close_question(&self, lease: &Lease, call: CallId, text: &str) -> Result<(), LedgerError>;
+
+    /// Returns the secret of this installation from which the codes of its questions are derived; made when it is first
+    /// needed.
+    async fn load_question_key(&self) -> Result<QuestionKey, LedgerError>;
 
     /// Reads the lane's oldest unsettled part that is to be delivered: of a completed turn, or a question that isn't open.
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError>;
@@ -76,6 +83,25 @@ pub struct NewQuestion {
     pub buttons: Vec<Button>,
     /// The text in Markdown that takes its place when the call ends without an answer.
     pub unanswered: String,
+}
+
+/// The secret of an installation from which the codes of its questions are derived, so that nobody who knows a call can tell
+/// the code that allows it.
+#[derive(Debug)]
+pub struct QuestionKey(SecretString);
+
+impl QuestionKey {
+    /// Wraps the secret, which is text that is hard to guess.
+    #[must_use]
+    pub fn new(secret: String) -> Self {
+        Self(SecretString::from(secret))
+    }
+
+    /// Returns the secret. It must not leave the process.
+    #[must_use]
+    pub fn expose_secret(&self) -> &str {
+        self.0.expose_secret()
+    }
 }
 
 /// The result of a part, with what follows from it.

@@ -19,10 +19,10 @@ pub mod types {
             ForgetConversationOutcome, ForgetOutcome, ForgetRequest, GatewayDuty, GatewayId, GatewayLease, Gateways,
             Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, Logins, NewLogin, NewQuestion, NewReminder,
             Outbox, OutboxQuery, PageLogin, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
-            Pairings, Person, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
-            Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders, RenameOutcome, RetryOutcome,
-            SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord, TurnRetry, Turns,
-            UndecodableCount, Usage, UsageQuery, WorkFilter,
+            Pairings, Person, PersonKey, QuestionKey, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages,
+            ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders, RenameOutcome,
+            RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord,
+            TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
         },
     };
 }
@@ -98,6 +98,7 @@ macro_rules! ledger_verbs {
                     fn open_question(lease: &Lease, question: &NewQuestion) -> Part;
                 write "closing a question"
                     fn close_question(lease: &Lease, call: CallId, text: &str) -> ();
+                custom fn load_question_key() -> QuestionKey;
             }
             Pairings {
                 custom fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;

@@ -99,6 +99,17 @@ pub async fn failed_question_is_asked_again(fixture: &impl LedgerFixture) {
     }
 }
 
+/// Catches: a process that makes a key of its own, whose codes no other one knows, and a key that a restart replaces.
+pub async fn question_key_is_the_same_in_every_process(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let key = async |ledger: &Ledger| ledger.outbox.load_question_key().await.unwrap().expose_secret().to_owned();
+    let (made, known) = tokio::join!(key(&one), key(&two));
+    assert_eq!(made, known);
+    assert!(made.len() >= 32, "nobody guesses it");
+    drop((one, two));
+    assert_eq!(key(&fixture.open().await).await, made);
+}
+
 /// Catches: a decision that is recorded while its buttons stay, or the other way round.
 pub async fn decision_closes_its_question(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

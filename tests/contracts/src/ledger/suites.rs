@@ -161,6 +161,7 @@ macro_rules! outbox_contract {
             questions::started_part_precedes_closing_edit
             questions::question_is_asked_once
             questions::failed_question_is_asked_again
+            questions::question_key_is_the_same_in_every_process
             questions::decision_closes_its_question
             questions::question_under_way_is_closed_once_open
             questions::closed_question_is_not_replaced

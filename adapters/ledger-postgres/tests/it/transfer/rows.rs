@@ -243,6 +243,7 @@ fn rest(table: &str) -> SampleRow {
             ("used_at", number(1_700_000_000_006)),
             ("expires_at", number(1_700_000_000_007)),
         ],
+        "installation_secrets" => vec![("name", text("question codes")), ("secret", text("0123456789abcdef"))],
         "restored_copy" => vec![
             ("id", number(1)),
             ("backup_at", number(5)),

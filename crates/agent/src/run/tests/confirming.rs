@@ -16,9 +16,8 @@ use uuid::Uuid;
 
 use super::{
     recorded,
-    stage::{Counter, Played, Stage, calls, says, tool, tool_that_calls, waiting},
+    stage::{Counter, Played, Stage, calls, code_of, says, tool, tool_that_calls, waiting},
 };
-use crate::confirm::confirmation_code;
 
 fn stage_with_vault() -> (Stage, Counter) {
     let mut stage = Stage::with_model(vec![calls(&[("vault", json!({}))]), says("Done.")]);
@@ -33,7 +32,7 @@ fn stage_with_vault() -> (Stage, Counter) {
 
 /// Somebody presses a button of the question about the turn's first call.
 fn presses(stage: &mut Stage, after: u64, verb: &str, who: &str) {
-    let mut pressed = waiting(90 + u128::from(after), &format!("/{verb} {}", confirmation_code(&recorded("vault", 0))));
+    let mut pressed = waiting(90 + u128::from(after), &format!("/{verb} {}", code_of(&recorded("vault", 0))));
     pressed.message.sender = Sender::new(who, who);
     stage.arrives_after(Duration::from_secs(after), pressed);
 }
@@ -47,7 +46,7 @@ async fn decision_is_recorded_before_call_runs() {
     let (mut stage, opened) = stage_with_vault();
     presses(&mut stage, 5, "allow", "owner");
     let played = stage.play().await;
-    let asked = format!("ask May I use `vault`? /allow {}", confirmation_code(&recorded("vault", 0)));
+    let asked = format!("ask May I use `vault`? /allow {}", code_of(&recorded("vault", 0)));
     let decided = "journal decision Allowed by `owner`: `vault`";
     assert_eq!(played.log, ["journal message", &asked, decided, "journal outcome 0", "complete done"]);
     assert_eq!((opened.count(), played.answers(1)), (1, vec!["the secret".to_owned()]));
@@ -68,7 +67,7 @@ async fn only_owners_decide_for_others() {
 #[tokio::test(start_paused = true)]
 async fn foreign_button_and_silence_both_refuse_call() {
     let (mut stage, opened) = stage_with_vault();
-    let other = waiting(91, &format!("/allow {}", confirmation_code(&recorded("vault", 1))));
+    let other = waiting(91, &format!("/allow {}", code_of(&recorded("vault", 1))));
     stage.arrives_after(Duration::from_secs(3), other);
     let played = stage.play().await;
     assert_eq!(opened.count(), 0);
@@ -256,7 +255,7 @@ fn pending() -> JournalEntry {
 /// Catches: a call that was waiting for a decision when its process died, and is made when the turn is taken up.
 #[tokio::test(start_paused = true)]
 async fn a_pending_call_runs_only_once_allowed() {
-    let question = format!("ask May I use `vault`? /allow {}", confirmation_code(&recorded("vault", 0)));
+    let question = format!("ask May I use `vault`? /allow {}", code_of(&recorded("vault", 0)));
     // One that could be repeated without harm was not to be made at all.
     for tier in [SafetyTier::Privileged, SafetyTier::SideEffecting, SafetyTier::ReadOnly] {
         let (played, runs) = resumed(tier, vec![pending()], Some(45)).await;

@@ -15,9 +15,8 @@ use uuid::Uuid;
 
 use super::{
     recorded,
-    stage::{Counter, Stage, TURN, calls, file, says, text_of, tool, tool_that_calls, waiting},
+    stage::{Counter, Stage, TURN, calls, code_of, file, says, text_of, tool, tool_that_calls, waiting},
 };
-use crate::confirm::confirmation_code;
 
 /// The time that a script has left which needn't hurry.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -418,7 +417,7 @@ async fn each_privileged_script_call_is_confirmed_separately() {
     }));
     let mut within = recorded("vault", 0);
     within.id = within.id.nested(0);
-    stage.arrives_after(Duration::from_secs(5), waiting(90, &format!("/allow {}", confirmation_code(&within))));
+    stage.arrives_after(Duration::from_secs(5), waiting(90, &format!("/allow {}", code_of(&within))));
     let played = stage.play().await;
     let answers = heard(&played.answers(1));
     assert_eq!((opened.count(), answers[0].as_str()), (1, "the secret"));

@@ -14,7 +14,7 @@ use std::{
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, InboundMessage, InboxId,
     MediaInfo, MessageRef, OutcomeFile, Part, PartContent, PartId, PartState, Sender, Sha256, TaskRequest, Timestamp,
-    ToolOutcome, TurnId, Visibility, part::CallQuestion,
+    ToolCall, ToolOutcome, TurnId, Visibility, part::CallQuestion,
 };
 use satchel_ports::{
     DocumentReader, FileChange, HolderId, LanguageModel, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
@@ -22,8 +22,8 @@ use satchel_ports::{
     ToolContext, ToolError, ToolSpec,
     language_model::{InputSupport, ModelToolCall},
     ledger::{
-        AttachmentKey, CallDecision, CompletedTurn, ConversationSettings, JournalEntry, NewQuestion, QueuedMessage,
-        QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
+        AttachmentKey, CallDecision, CompletedTurn, ConversationSettings, JournalEntry, NewQuestion, QuestionKey,
+        QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
     },
 };
 use satchel_routing::{deliver::DeliveryHandle, tables};
@@ -31,7 +31,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, PlaybookServices, Toolbox};
+use crate::{
+    AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, PlaybookServices, Toolbox,
+    confirm::confirmation_code,
+};
 
 pub(super) const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -172,6 +175,16 @@ fn steer(waiting: &[QueuedMessage]) -> SteeringRequests {
     SteeringRequests { stop, inject: inject.collect(), decisions: decisions.collect(), immediate_replies: Vec::new() }
 }
 
+/// The secret of the installation on which turns are played.
+fn question_key() -> QuestionKey {
+    QuestionKey::new("a secret".to_owned())
+}
+
+/// The code of the question about a call.
+pub(super) fn code_of(call: &ToolCall) -> String {
+    confirmation_code(&question_key(), call)
+}
+
 #[derive(Clone, Default)]
 pub(super) struct Counter(Arc<AtomicU32>);
 
@@ -310,6 +323,7 @@ impl Stage {
             asked.push(question.clone());
             Ok(question_part(lease, question, asked.len()))
         });
+        ledger.outbox.expect_load_question_key().returning(|| Ok(question_key()));
         let (asked, busy) = (Arc::clone(&questions), self.busy);
         ledger.archive.expect_parts().returning(move |query| {
             let index = query.part.expect("one is asked for").0.as_u128() - 1;

@@ -133,6 +133,7 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "channel.edit",
             "ledger.journal_decision",
             "ledger.journal_message",
+            "ledger.load_question_key",
             "ledger.open_question",
             "ledger.parts",
             "ledger.list_queued_behind",
