@@ -295,12 +295,16 @@ CREATE TABLE reminders (
     next_at  BIGINT NOT NULL,                   -- of one that has ended, when it was due last
     cron     TEXT,                              -- NULL where it is due once
     timezone TEXT,                              -- by name; NULL for the machine's
-    ended_at BIGINT
+    ended_at BIGINT,
+    author   TEXT NOT NULL DEFAULT 'person' CHECK (author IN ('person', 'model')),
+    made_at  BIGINT,                            -- NULL in what version 3 and earlier wrote
+    turn     UUID                               -- that made it; NULL in what version 3 and earlier wrote
 );
 CREATE INDEX reminders_next ON reminders (next_at, id) WHERE ended_at IS NULL;
 CREATE INDEX reminders_person ON reminders (person) WHERE ended_at IS NULL;
 CREATE INDEX reminders_lane ON reminders (lane);
 CREATE INDEX reminders_ended ON reminders (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX reminders_turn ON reminders (turn) WHERE turn IS NOT NULL;
 
 -- What people have set for themselves, by `channel:id`.
 CREATE TABLE person_settings (

@@ -196,6 +196,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         turns: Arc::clone(&ledger.turns),
         outbox: Arc::clone(&ledger.outbox),
         archive: Arc::clone(&ledger.archive),
+        reminders: Arc::clone(&ledger.reminders),
         clock,
         ids,
         bus,

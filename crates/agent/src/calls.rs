@@ -145,6 +145,7 @@ async fn run_and_record(
     };
     let changes = changes.to_vec();
     let Some(outcome) = outcome else { return Ok(CallEnd::CutOff(changes)) };
+    let notices = outcome.notices.clone();
     // It has happened, so it is recorded whether the turn continues or not.
     let recorded = match record_outcome(services, lane, &call, &outcome, &changes).await {
         // The call has happened: everything but its new files is recorded.
@@ -156,9 +157,8 @@ async fn run_and_record(
     let outcome = match recorded {
         // The ledger knows no such file in this conversation: the tool is at fault, and the turn continues.
         Err(LedgerError::Unknown { item: what }) => {
-            let failure = ToolOutcome::from_failure(format!(
-                "`{tool}` returned something that this conversation doesn't have: {what}"
-            ));
+            let reason = format!("`{tool}` returned something that this conversation doesn't have: {what}");
+            let failure = ToolOutcome { notices, ..ToolOutcome::from_failure(reason) };
             record_outcome(services, lane, &call, &failure, &changes).await?
         }
         recorded => recorded?,

@@ -14,6 +14,7 @@ pub(crate) fn services(ledger: MockLedger, bus: MockEventBus, model: MockLanguag
         turns: Arc::new(ledger.turns),
         outbox: Arc::new(ledger.outbox),
         archive: Arc::new(ledger.archive),
+        reminders: Arc::new(ledger.reminders),
         clock: Arc::new(ManualClock::default()),
         ids: Arc::new(SequentialIds::default()),
         bus: Arc::new(bus),

@@ -14,6 +14,7 @@ mod fixtures;
 pub mod heading;
 pub mod model;
 mod nested;
+mod notices;
 pub mod profiles;
 pub mod prompt;
 mod question;
@@ -32,7 +33,7 @@ use std::{
 use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_ports::{
-    Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, SafetyTier, Turns,
+    Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, Reminders, SafetyTier, Turns,
     ledger::{QueuedMessage, SteeringRequests},
 };
 use satchel_routing::deliver::DeliveryHandle;
@@ -116,6 +117,8 @@ pub struct AgentServices {
     pub outbox: Arc<dyn Outbox>,
     /// The files of conversations.
     pub archive: Arc<dyn Archive>,
+    /// The reminders that calls make.
+    pub reminders: Arc<dyn Reminders>,
     pub clock: Arc<dyn Clock>,
     /// The ids of new files.
     pub ids: Arc<dyn Ids>,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satchel_domain::{
-    Attachment, Ending, HistoryMessage, InboxId, MessageOrigin, RecordedOutcome, RefusedFile, ToolCall, ViewedFile,
+    Attachment, Ending, HistoryMessage, InboxId, MessageOrigin, OutcomeNotice, RecordedOutcome, RefusedFile, ToolCall,
+    ViewedFile,
     fold::fold,
     markdown::{append_paragraph, trim_blank_edges},
 };
@@ -184,6 +185,12 @@ impl Rounds {
         ordinals.filter_map(|ordinal| self.outcomes.get(&ordinal).cloned()).collect()
     }
 
+    /// What the calls of all tasks have to tell people, in the order of the requests.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = &OutcomeNotice> {
+        let ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
+        ordinals.filter_map(|ordinal| self.outcomes.get(&ordinal)).flat_map(|outcome| &outcome.notices)
+    }
+
     /// The files that the finished tasks deliver, in their order.
     #[must_use]
     pub fn earlier_files(&self) -> Vec<Attachment> {
@@ -243,6 +250,7 @@ impl Rounds {
             origin: steered.origin.clone(),
         };
         let mut messages = vec![person_message(turn)];
+        messages.extend(prompt::reminder_note(turn).map(|text| HistoryMessage::Note { text }));
         for (index, round) in self.rounds.iter().enumerate() {
             messages.extend(round.steered.iter().map(person));
             messages.push(HistoryMessage::Model { text: round.text.clone(), calls: round.calls.clone() });

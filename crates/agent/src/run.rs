@@ -27,6 +27,7 @@ use crate::{
     draft::{DeltaSink, reply_to},
     heading::HeadingContext,
     model::call_model,
+    notices::append_notices,
     prompt,
     rounds::{self, Round, Rounds},
     script_turn::{self, allows_empty_reply},
@@ -132,9 +133,10 @@ pub async fn run_turn(
     let is_silent = has_empty_reply && allows_empty_reply(&turn, &rounds);
     let folded = if is_silent { OutgoingResponse::default() } else { folded };
     let folded = if turn.settings.voice_replies { with_voice_reply(folded, &loop_end.ending) } else { folded };
+    let response = voice_notes::append_transcription_failure(folded, &turn);
     let result = TurnResult {
         turn: turn.id,
-        response: voice_notes::append_transcription_failure(folded, &turn),
+        response: append_notices(services, lane, &turn, &rounds, response).await?,
         refused: rounds::refused_files(&turn),
         history: HistoryChange::Append(rounds.to_history(&turn, &loop_end.ending)),
         setting: None,

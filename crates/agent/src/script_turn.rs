@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, RecordedOutcome, SystemTask, ToolCall,
+    Attachment, CallId, RecordedOutcome, ReminderAuthor, ReminderId, ReminderOrigin, SystemTask, ToolCall,
     filename::to_inline_code,
     remedy,
     script::{NO_VALUE_TEXT, RESULT_PREFIX, SCRIPT_TOOL, fenced_block, parse_script_message},
@@ -115,13 +115,26 @@ fn is_script_message(turn: &QueuedTurn) -> bool {
 
 /// The text of a turn that may be a script. The prompt of a reminder is none: a model may have written it.
 fn script_message(turn: &QueuedTurn) -> Option<String> {
-    reminder_due(turn).is_none().then(|| rounds::user_text(turn))
+    prompt_reminder(turn).is_none().then(|| rounds::user_text(turn))
 }
 
-/// When the reminder was due whose prompt a turn runs.
-pub(crate) fn reminder_due(turn: &QueuedTurn) -> Option<&str> {
+/// A reminder whose prompt a turn runs.
+pub(crate) struct PromptReminder<'a> {
+    pub(crate) reminder: ReminderId,
+    /// When it was due.
+    pub(crate) due: &'a str,
+    pub(crate) origin: ReminderOrigin,
+}
+
+/// The reminder whose prompt a turn runs; `None` where it runs none.
+pub(crate) fn prompt_reminder(turn: &QueuedTurn) -> Option<PromptReminder<'_>> {
     turn.messages.iter().find_map(|queued| match &queued.message.system_task {
-        Some(SystemTask::RunReminder { due, .. }) => Some(due.as_str()),
+        Some(SystemTask::RunReminder { reminder, due, origin }) => {
+            // Earlier versions stored none. Only models have made prompts.
+            let unknown = || ReminderOrigin { author: ReminderAuthor::Model, made: None, repeats: false };
+            let origin = origin.clone().unwrap_or_else(unknown);
+            Some(PromptReminder { reminder: *reminder, due, origin })
+        }
         _ => None,
     })
 }

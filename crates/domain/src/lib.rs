@@ -46,11 +46,13 @@ pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, LoginId, PartId, TurnId};
 pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender, UndecodableUpdate};
 pub use message::{HistoryMessage, MessageOrigin, ToolCall};
-pub use outcome::{OutcomeFile, Picture, RecordedOutcome, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest};
+pub use outcome::{
+    OutcomeFile, OutcomeNotice, Picture, RecordedOutcome, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest,
+};
 pub use pairing::{PairingCode, SystemTask};
 pub use part::{Button, MessageRef, Part, PartContent, PartState};
 pub use path::WorkspacePath;
-pub use reminder::{ReminderContent, ReminderId};
+pub use reminder::{ReminderAuthor, ReminderContent, ReminderId, ReminderOrigin};
 pub use response::OutgoingResponse;
 pub use sha256::Sha256;
 pub use task::{TaskDirectory, TaskRequest, TaskSummary};

@@ -4,7 +4,7 @@ use std::{convert::Infallible, fmt::Display};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attachment, AttachmentId, Filename, NewAttachment, StoredBlob};
+use crate::{Attachment, AttachmentId, Filename, NewAttachment, ReminderId, StoredBlob};
 
 /// A request to send the reply as a voice message, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,6 +20,17 @@ pub struct WakeRequest {
     pub context: serde_json::Value,
     /// Whether it shall also know what ran the script.
     pub include_event: bool,
+}
+
+/// What a call has done for later. Satchel itself tells the people of the conversation, in the reply of the turn, whatever the
+/// model says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeNotice {
+    /// The reminder that the call made; `None` where it made none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<ReminderId>,
+    /// The text, as Markdown.
+    pub text: String,
 }
 
 /// A file of an outcome.
@@ -60,6 +71,9 @@ pub struct ToolOutcome<F = OutcomeFile> {
     /// What a script wants a model to look at. The model is called for it, even if no model requested the script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<WakeRequest>,
+    /// What the people are told in the reply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<OutcomeNotice>,
     /// Whether the text says why the call failed. One that failed in part has data or files of what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
@@ -79,6 +93,7 @@ impl<F> Default for ToolOutcome<F> {
             voice: None,
             selection: None,
             wakes: Vec::new(),
+            notices: Vec::new(),
             failed: false,
             unknown: false,
         }
@@ -145,14 +160,14 @@ impl<F> ToolOutcome<F> {
     /// # Errors
     /// The first that `replace` returns.
     pub fn try_map_files<G, E>(self, mut replace: impl FnMut(F) -> Result<G, E>) -> Result<ToolOutcome<G>, E> {
-        let Self { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown } = self;
+        let Self { text, data, attachments, viewed_files, voice, selection, wakes, notices, failed, unknown } = self;
         let attachments = attachments.into_iter().map(&mut replace).collect::<Result<_, E>>()?;
         let viewed_files = viewed_files
             .into_iter()
             .map(|ViewedFile { file, picture }| Ok(ViewedFile { file: replace(file)?, picture }))
             .collect::<Result<_, E>>()?;
         let selection = selection.map(|files| files.into_iter().map(&mut replace).collect()).transpose()?;
-        Ok(ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown })
+        Ok(ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, notices, failed, unknown })
     }
 }
 

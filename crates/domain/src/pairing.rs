@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{AttachmentId, ChannelName, ReminderId, Sender};
+use crate::{AttachmentId, ChannelName, ReminderId, Sender, reminder::ReminderOrigin};
 
 /// The letters of a pairing code: 32, so that each carries five bits, and none that is easily read as another.
 pub const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -139,6 +139,9 @@ pub enum SystemTask {
         /// When it was due, as people of its time zone write it, if that was a while ago.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missed: Option<String>,
+        /// Who made it and when; `None` in what earlier versions stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<ReminderOrigin>,
     },
     /// Gives the message's text to the model, for the message's sender, because a reminder is due.
     #[serde(rename = "reminder_prompt")]
@@ -147,6 +150,9 @@ pub enum SystemTask {
         reminder: ReminderId,
         /// When it was due, as people of its time zone write it.
         due: String,
+        /// Who made it and when; `None` in what earlier versions stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<ReminderOrigin>,
     },
 }
 

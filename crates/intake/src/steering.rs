@@ -152,7 +152,7 @@ mod tests {
     fn system_messages_never_decide_stop_or_explain() {
         let (reminder, due) = (ReminderId(3), "today".to_owned());
         let tasks = [
-            SystemTask::RunReminder { reminder, due: due.clone() },
+            SystemTask::RunReminder { reminder, due: due.clone(), origin: None },
             SystemTask::RunSchedule { name: "report".into(), due },
             SystemTask::DeliverNotification { text: String::new() },
         ];

@@ -48,7 +48,8 @@ pub use self::{
     outbox::{NewQuestion, Outbox, QuestionKey, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     reminders::{
-        CreateReminderOutcome, NewReminder, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders,
+        CreateReminderOutcome, NewReminder, Reminder, ReminderLimits, ReminderPerson, ReminderQuery, ReminderScope,
+        Reminders,
     },
     storage::{
         ForgetOutcome, ForgetRequest, ParsePersonKeyError, PersonKey, QuotaExceeded, QuotaScope, Quotas, Storage,

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ConversationId, Filename, OutcomeFile, Picture, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest, WorkspacePath,
+    ConversationId, Filename, OutcomeFile, OutcomeNotice, Picture, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest,
+    WorkspacePath,
 };
 use satchel_ports::{Vault, WorkspaceError};
 use secrecy::{ExposeSecret, SecretString};
@@ -69,7 +70,8 @@ impl SecretMask {
 
     /// Masks every text of an outcome; the bytes of its files are stored already.
     pub(crate) fn mask_outcome(&self, outcome: ToolOutcome) -> ToolOutcome {
-        let ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown } = outcome;
+        let ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, notices, failed, unknown } =
+            outcome;
         let mask_files = |files: Vec<OutcomeFile>| files.into_iter().map(|file| self.mask_file(file)).collect();
         let mask_viewed = |ViewedFile { file, picture }| ViewedFile {
             file: self.mask_file(file),
@@ -85,6 +87,10 @@ impl SecretMask {
             wakes: wakes
                 .into_iter()
                 .map(|wake| WakeRequest { context: self.mask_value(wake.context), ..wake })
+                .collect(),
+            notices: notices
+                .into_iter()
+                .map(|notice| OutcomeNotice { text: self.mask_text(&notice.text), ..notice })
                 .collect(),
             failed,
             unknown,

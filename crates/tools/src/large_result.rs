@@ -47,8 +47,18 @@ fn check_program_size(outcome: ToolOutcome) -> Result<ToolOutcome, ToolError> {
 
 async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
     let max_bytes = services.limits.preview_over_bytes;
-    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, selection, wakes, failed, unknown } =
-        outcome;
+    let ToolOutcome {
+        mut text,
+        mut data,
+        mut attachments,
+        viewed_files,
+        voice,
+        selection,
+        wakes,
+        notices,
+        failed,
+        unknown,
+    } = outcome;
     if let Some(full_text) = text.take_if(|text| text.len() as u64 > max_bytes) {
         text = Some(store_with_preview(full_text, "txt", services, context, &mut attachments).await);
     }
@@ -61,13 +71,23 @@ async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, contex
             None => preview,
         });
     }
-    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown }
+    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, notices, failed, unknown }
 }
 
 /// People read words: what the words don't hold is no answer, so data beside words that are cut is left out.
 async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
-    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, mut selection, wakes, failed, unknown } =
-        outcome;
+    let ToolOutcome {
+        mut text,
+        mut data,
+        mut attachments,
+        viewed_files,
+        voice,
+        mut selection,
+        wakes,
+        notices,
+        failed,
+        unknown,
+    } = outcome;
     if let Some(full_text) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
         let preview = preview_text(&full_text, data.take().as_ref());
         let size = format_bytes(full_text.len() as u64);
@@ -85,7 +105,7 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
         };
         text = Some(format!("{preview}\n\n{note}"));
     }
-    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed, unknown }
+    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, notices, failed, unknown }
 }
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_calendar::Zone;
 use satchel_ports::{
     Reminders, Tool, ToolContext, ToolError,
-    ledger::{PersonKey, ReminderScope},
+    ledger::{PersonKey, Reminder, ReminderScope},
 };
 
 use crate::{
@@ -44,7 +44,13 @@ pub(crate) fn visible_reminders(context: &ToolContext) -> ReminderScope {
         person: Some(person(context)),
         channels: None,
         conversation: context.group.then(|| context.conversation.clone()),
+        made_in: None,
     }
+}
+
+/// The zone in which the times of a reminder are written: its own, or that of its person.
+pub(crate) fn reminder_zone(reminder: &Reminder, person_zone: &Zone) -> Zone {
+    reminder.timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| person_zone.clone())
 }
 
 fn person(context: &ToolContext) -> PersonKey {

@@ -1,19 +1,20 @@
 //! `schedule.create`: makes a reminder for the person of the turn, once or recurring.
 //!
 //! A document that the model reads could ask for one, so a prompt that repeats, and what repeats more often than hourly, needs
-//! a person's confirmation; and what a schedule or a reminder has started makes no further ones.
+//! a person's confirmation; what a schedule or a reminder has started makes no further ones; a turn makes only a few; and
+//! Satchel itself names each in the reply.
 
 use std::{num::NonZeroU64, time::Duration};
 
 use async_trait::async_trait;
 use satchel_calendar::{WrittenTime, Zone, cron::CronSchedule};
 use satchel_domain::{
-    AttachmentId, ReminderContent, Timestamp, ToolOutcome,
-    reminder::{MAX_REMINDER_CHARS, MAX_REMINDERS_PER_PERSON},
+    AttachmentId, OutcomeNotice, ReminderAuthor, ReminderContent, Timestamp, ToolOutcome,
+    reminder::{MAX_REMINDER_CHARS, MAX_REMINDERS_PER_PERSON, MAX_REMINDERS_PER_TURN, ReminderNotice},
 };
 use satchel_ports::{
     SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
-    ledger::{AttachmentKey, CreateReminderOutcome, NewReminder, Reminder},
+    ledger::{AttachmentKey, CreateReminderOutcome, NewReminder, Reminder, ReminderLimits},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -66,8 +67,9 @@ impl Tool for ScheduleCreate {
             "schedule.create",
             SafetyTier::SideEffecting,
             "Makes a reminder that is delivered in this conversation: a text, files, or a prompt that you answer then. Give \
-             either `at` or `cron`. The answer says when it is due in words: repeat that to the person. A prompt that \
-             repeats, and what repeats more often than hourly, needs the person's confirmation.",
+             either `at` or `cron`. The person is told below your reply what was made, when it is due and how to cancel it. \
+             At most five a turn. A prompt that repeats, and what repeats more often than hourly, needs the person's \
+             confirmation.",
         )
     }
 
@@ -114,14 +116,24 @@ impl Tool for ScheduleCreate {
             next_at,
             timezone: arguments.cron.as_ref().and_then(|_| zone.name()).map(str::to_owned),
             cron: arguments.cron,
+            author: ReminderAuthor::Model,
+            made_at: now,
+            turn: context.call.turn,
         };
-        let created = self.reminders.port.create_reminder(&reminder, MAX_REMINDERS_PER_PERSON).await;
+        let created = self.reminders.port.create_reminder(&reminder, &ReminderLimits::default()).await;
         match created.map_err(|error| error::tool_error_with_cause("the reminder could not be stored", &error))? {
             CreateReminderOutcome::Created(created) => {
-                let Reminder { id, next_at, .. } = *created;
+                let Reminder { id, content, next_at, cron, .. } = *created;
                 let (due, now) = (zone.describe(next_at), zone.describe(now));
-                Ok(ToolOutcome::from_data(json!({ "reminder": id, "due": due, "now": now })))
+                let notice = ReminderNotice { reminder: id, content: &content, due: &due, cron: cron.as_deref() };
+                let notices = vec![OutcomeNotice { made: Some(id), text: notice.made() }];
+                let data = json!({ "reminder": id, "due": due, "now": now });
+                Ok(ToolOutcome { notices, ..ToolOutcome::from_data(data) })
             }
+            CreateReminderOutcome::TurnLimitReached => Err(error::tool_error(format!(
+                "no reminder was made: this turn has made {MAX_REMINDERS_PER_TURN}, which is the most; the person can ask for \
+                 more in another message"
+            ))),
             CreateReminderOutcome::LimitReached => Err(error::tool_error(format!(
                 "no reminder was made: the person has {MAX_REMINDERS_PER_PERSON}, which is the most; schedule.list shows \
                  them, schedule.cancel makes room"

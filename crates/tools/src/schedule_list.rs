@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use satchel_calendar::Zone;
-use satchel_domain::{ReminderContent, ToolOutcome, reminder::MAX_REMINDERS_PER_PERSON};
+use satchel_domain::{ReminderAuthor, ReminderContent, ToolOutcome, reminder::MAX_REMINDERS_PER_PERSON};
 use satchel_ports::{
     SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
     ledger::{Reminder, ReminderQuery},
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     arguments::{parse_arguments, tool_spec},
     error,
-    reminder_services::{ReminderServices, visible_reminders},
+    reminder_services::{ReminderServices, reminder_zone, visible_reminders},
 };
 
 pub(crate) struct ScheduleList(pub(crate) ReminderServices);
@@ -46,8 +46,8 @@ impl Tool for ScheduleList {
 }
 
 fn describe(reminder: &Reminder, zone: &Zone) -> Value {
-    let Reminder { id, conversation, content, next_at, cron, timezone, .. } = reminder;
-    let zone = timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| zone.clone());
+    let Reminder { id, conversation, content, next_at, cron, author, .. } = reminder;
+    let zone = reminder_zone(reminder, zone);
     let mut entry = json!({ "reminder": id, "due": zone.describe(*next_at), "conversation": conversation });
     match content {
         ReminderContent::Message { text, files } => {
@@ -60,6 +60,9 @@ fn describe(reminder: &Reminder, zone: &Zone) -> Value {
     }
     if let Some(cron) = cron {
         entry["cron"] = json!(cron);
+    }
+    if *author == ReminderAuthor::Model {
+        entry["made_by"] = json!("a model");
     }
     entry
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use satchel_domain::{ChannelName, ReminderContent, ReminderId, Sender, Timestamp};
+use satchel_domain::{ChannelName, ReminderAuthor, ReminderContent, ReminderId, Sender, Timestamp};
 use satchel_ports::ledger::{
-    CreateReminderOutcome, NewReminder, PersonKey, Reminder, ReminderPerson, ReminderQuery, ReminderScope,
+    CreateReminderOutcome, NewReminder, PersonKey, Reminder, ReminderLimits, ReminderPerson, ReminderQuery,
+    ReminderScope,
 };
+use uuid::Uuid;
 
 use crate::{
     error::VerbError,
@@ -19,13 +21,13 @@ use crate::{
 const KEY_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Selects whole reminders, as [`ReminderRow`] reads them.
-const SELECT: &str = "SELECT reminders.id, lanes.conversation, sender, in_group, content, next_at, cron, timezone \
-     FROM reminders JOIN lanes ON lanes.id = reminders.lane";
+const SELECT: &str = "SELECT reminders.id, lanes.conversation, sender, in_group, content, next_at, cron, timezone, author, \
+     made_at FROM reminders JOIN lanes ON lanes.id = reminders.lane";
 
 /// The reminders of a scope that have not ended, with the parameters of [`ScopeParameters`].
 const IN_SCOPE: &str = "ended_at IS NULL AND ($1 IS NULL OR person = $1) \
      AND ($2 OR lanes.channel IN (SELECT value FROM rarray($3))) \
-     AND ($4 IS NULL OR lanes.conversation = $4)";
+     AND ($4 IS NULL OR lanes.conversation = $4) AND ($5 IS NULL OR (turn = $5 AND author = 'model'))";
 
 row_struct! {
     struct ReminderRow {
@@ -37,12 +39,14 @@ row_struct! {
         next_at: i64,
         cron: Option<String>,
         timezone: Option<String>,
+        author: String,
+        made_at: Option<i64>,
     }
 }
 
 impl ReminderRow {
     fn into_reminder(self) -> Result<Reminder, VerbError> {
-        let Self { id, conversation, sender, in_group, content, next_at, cron, timezone } = self;
+        let Self { id, conversation, sender, in_group, content, next_at, cron, timezone, author, made_at } = self;
         Ok(Reminder {
             id: ReminderId(rows::number(id, "number of a reminder")?),
             conversation: rows::conversation(&conversation)?,
@@ -52,20 +56,27 @@ impl ReminderRow {
             next_at: Timestamp(next_at),
             cron,
             timezone,
+            author: match author.as_str() {
+                "person" => ReminderAuthor::Person,
+                "model" => ReminderAuthor::Model,
+                _ => return Err(VerbError::Row { what: "author of a reminder" }),
+            },
+            made_at: made_at.map(Timestamp),
         })
     }
 }
 
-/// Stores a reminder, unless its key is stored already or its person has too many.
+/// Stores a reminder, unless its key is stored already, its person has too many, or a model makes too many in its turn.
 pub async fn create_reminder<S: Session>(
     db: &S,
     reminder: &NewReminder,
-    max_per_person: u32,
+    limits: &ReminderLimits,
 ) -> VerbResult<CreateReminderOutcome, S> {
     if let Some(stored) = find_by_key(db, &reminder.key).await? {
         return Ok(CreateReminderOutcome::Created(Box::new(stored)));
     }
-    let NewReminder { key, conversation, person, group, content, next_at, cron, timezone } = reminder;
+    let NewReminder { key, conversation, person, group, content, next_at, cron, timezone, author, made_at, turn } =
+        reminder;
     let Some(lane) = lanes::find_id(db, conversation).await? else {
         return Err(VerbError::unknown(format!("conversation {conversation}")).into());
     };
@@ -77,13 +88,32 @@ pub async fn create_reminder<S: Session>(
     let owner = owner.to_string();
     let count: i64 =
         db.value("SELECT COUNT(*) FROM reminders WHERE person = $1 AND ended_at IS NULL", params![&owner]).await?;
-    if count >= i64::from(max_per_person) {
+    if count >= i64::from(limits.per_person) {
         return Ok(CreateReminderOutcome::LimitReached);
     }
+    let made: i64 =
+        db.value("SELECT COUNT(*) FROM reminders WHERE turn = $1 AND author = 'model'", params![turn.0]).await?;
+    if *author == ReminderAuthor::Model && made >= i64::from(limits.per_turn) {
+        return Ok(CreateReminderOutcome::TurnLimitReached);
+    }
     db.run(
-        "INSERT INTO reminders (key, lane, person, sender, in_group, content, next_at, cron, timezone) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        params![key, lane, owner, Json(person), group, Json(content), next_at.0, cron, timezone],
+        "INSERT INTO reminders \
+             (key, lane, person, sender, in_group, content, next_at, cron, timezone, author, made_at, turn) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        params![
+            key,
+            lane,
+            owner,
+            Json(person),
+            group,
+            Json(content),
+            next_at.0,
+            cron,
+            timezone,
+            author.as_str(),
+            made_at.0,
+            turn.0
+        ],
     )
     .await?;
     let stored = find_by_key(db, key).await?.ok_or(VerbError::Row { what: "reminder" })?;
@@ -96,11 +126,12 @@ async fn find_by_key<S: Session>(db: &S, key: &str) -> VerbResult<Option<Reminde
 }
 
 pub async fn list_reminders<S: Session>(db: &S, query: &ReminderQuery) -> VerbResult<Vec<Reminder>, S> {
-    let ScopeParameters { person, is_any_channel, channels, conversation } = ScopeParameters::new(&query.scope);
+    let ScopeParameters { person, is_any_channel, channels, conversation, made_in } =
+        ScopeParameters::new(&query.scope);
     let rows: Vec<ReminderRow> = db
         .all(
-            &format!("{SELECT} WHERE {IN_SCOPE} ORDER BY next_at, reminders.id LIMIT $5 + 0"),
-            params![person, is_any_channel, channels, conversation, query.limit],
+            &format!("{SELECT} WHERE {IN_SCOPE} ORDER BY next_at, reminders.id LIMIT $6 + 0"),
+            params![person, is_any_channel, channels, conversation, made_in, query.limit],
         )
         .await?;
     Ok(rows.into_iter().map(ReminderRow::into_reminder).collect::<Result<_, _>>()?)
@@ -111,12 +142,12 @@ pub async fn cancel_reminder<S: Session>(
     reminder: ReminderId,
     scope: &ReminderScope,
 ) -> VerbResult<Option<Reminder>, S> {
-    let ScopeParameters { person, is_any_channel, channels, conversation } = ScopeParameters::new(scope);
+    let ScopeParameters { person, is_any_channel, channels, conversation, made_in } = ScopeParameters::new(scope);
     let Ok(id) = i64::try_from(reminder.0) else { return Ok(None) };
     let row: Option<ReminderRow> = db
         .find(
-            &format!("{SELECT} WHERE {IN_SCOPE} AND reminders.id = $5"),
-            params![person, is_any_channel, channels, conversation, id],
+            &format!("{SELECT} WHERE {IN_SCOPE} AND reminders.id = $6"),
+            params![person, is_any_channel, channels, conversation, made_in, id],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -168,11 +199,15 @@ pub async fn list_reminder_people<S: Session>(db: &S, channels: &[ChannelName]) 
     rows.into_iter().map(person).collect()
 }
 
-pub async fn end_reminders<S: Session>(db: &S, person: &PersonKey) -> VerbResult<u64, S> {
+pub async fn end_reminders<S: Session>(db: &S, scope: &ReminderScope) -> VerbResult<u64, S> {
+    let ScopeParameters { person, is_any_channel, channels, conversation, made_in } = ScopeParameters::new(scope);
     let ended = db
         .run(
-            "UPDATE reminders SET ended_at = $2 WHERE person = $1 AND ended_at IS NULL",
-            params![person.to_string(), db.now().0],
+            &format!(
+                "UPDATE reminders SET ended_at = $6 WHERE id IN ( \
+                     SELECT reminders.id FROM reminders JOIN lanes ON lanes.id = reminders.lane WHERE {IN_SCOPE})"
+            ),
+            params![person, is_any_channel, channels, conversation, made_in, db.now().0],
         )
         .await?;
     Ok(ended)
@@ -211,16 +246,18 @@ struct ScopeParameters {
     is_any_channel: bool,
     channels: Vec<String>,
     conversation: Option<String>,
+    made_in: Option<Uuid>,
 }
 
 impl ScopeParameters {
     fn new(scope: &ReminderScope) -> Self {
-        let ReminderScope { person, channels, conversation } = scope;
+        let ReminderScope { person, channels, conversation, made_in } = scope;
         Self {
             person: person.as_ref().map(ToString::to_string),
             is_any_channel: channels.is_none(),
             channels: channels.iter().flatten().map(ToString::to_string).collect(),
             conversation: conversation.as_ref().map(ToString::to_string),
+            made_in: made_in.map(|turn| turn.0),
         }
     }
 }

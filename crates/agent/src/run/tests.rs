@@ -5,6 +5,7 @@ mod auditing;
 mod confirming;
 mod documents;
 mod headings;
+mod reminding;
 mod scripts;
 mod stage;
 mod tasks;

@@ -203,7 +203,7 @@ mod tests {
         // The press of a button that has stood there for months, also behind a reminder that seems to ask.
         let mut reminder = turn_saying("/forget all");
         reminder.messages[0].message.system_task =
-            Some(SystemTask::RunReminder { reminder: ReminderId(3), due: "today".into() });
+            Some(SystemTask::RunReminder { reminder: ReminderId(3), due: "today".into(), origin: None });
         for before in [turn_saying("good morning"), reminder] {
             let mut ledger = MockLedger::default();
             ledger.archive.expect_turns().returning(move |_| Ok(vec![before.clone()]));

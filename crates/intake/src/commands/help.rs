@@ -100,7 +100,8 @@ const HELP_WITH_TASKS: &str = "- `/task` lists the tasks that you can run, `/tas
 const HELP_WITH_REMINDERS: &str = "\
 - `/remind 18:30 TEXT`, `/remind in 20m TEXT` and `/remind 2026-12-24 18:30 TEXT` remind you; ask me in your own words for \
 anything else
-- `/schedules` lists your reminders, `/schedules cancel 3` cancels one, `/timezone` shows your time zone";
+- `/schedules` lists your reminders, `/schedules cancel 3` cancels one, `/schedules cancel all` all of yours, `/timezone` \
+shows your time zone";
 
 const HELP_WITH_MODELS: &str = "- `/model` lists the models that can answer here, `/model NAME` chooses one";
 

@@ -4,13 +4,13 @@ use std::fmt::{self, Write};
 
 use satchel_calendar::{TimeError, WrittenTime, Zone};
 use satchel_domain::{
-    ConversationId, OutgoingResponse, ReminderContent, ReminderId, Timestamp,
+    ConversationId, OutgoingResponse, ReminderAuthor, ReminderContent, ReminderId, Timestamp,
     filename::to_inline_code,
     reminder::{MAX_REMINDER_CHARS, MAX_REMINDERS_PER_PERSON},
 };
 use satchel_ports::{
     LedgerError, Reminders,
-    ledger::{CreateReminderOutcome, NewReminder, PersonKey, Reminder, ReminderQuery, ReminderScope},
+    ledger::{CreateReminderOutcome, NewReminder, PersonKey, Reminder, ReminderLimits, ReminderQuery, ReminderScope},
 };
 
 use super::MAX_LISTED;
@@ -58,6 +58,8 @@ pub enum SchedulesCommand {
     List,
     /// Cancels one, by its number; as given.
     Cancel(String),
+    /// Cancels all of the person's own.
+    CancelAll,
     Help,
 }
 
@@ -66,6 +68,7 @@ impl SchedulesCommand {
     pub(super) fn parse(arguments: &[String]) -> Self {
         match arguments {
             [] => Self::List,
+            [verb, all] if verb.eq_ignore_ascii_case("cancel") && all.eq_ignore_ascii_case("all") => Self::CancelAll,
             [verb, number] if verb.eq_ignore_ascii_case("cancel") => Self::Cancel(number.clone()),
             _ => Self::Help,
         }
@@ -113,20 +116,24 @@ pub(super) async fn create_reminder(
         next_at,
         cron: None,
         timezone: None,
+        author: ReminderAuthor::Person,
+        made_at: clock.now,
+        turn: context.turn,
     };
-    Ok(OutgoingResponse::from_text(match reminders.create_reminder(&reminder, MAX_REMINDERS_PER_PERSON).await? {
+    Ok(OutgoingResponse::from_text(match reminders.create_reminder(&reminder, &ReminderLimits::default()).await? {
         CreateReminderOutcome::Created(created) => {
             let Reminder { id, next_at, .. } = *created;
             format!("I'll remind you on {}. `/schedules cancel {id}` cancels it.", zone.describe(next_at))
         }
-        CreateReminderOutcome::LimitReached => format!(
+        // A turn's limit binds models alone.
+        CreateReminderOutcome::LimitReached | CreateReminderOutcome::TurnLimitReached => format!(
             "I made no reminder: you have {MAX_REMINDERS_PER_PERSON}, which is the most. `/schedules` lists them, \
              `/schedules cancel NUMBER` makes room."
         ),
     }))
 }
 
-/// Lists the reminders that the person may see, or cancels one of them.
+/// Lists the reminders that the person may see, or cancels one of them, or all of their own.
 pub(super) async fn handle_schedules(
     command: &SchedulesCommand,
     reminders: &dyn Reminders,
@@ -158,10 +165,25 @@ pub(super) async fn handle_schedules(
                 None => "There is no such reminder for you to cancel here. `/schedules` lists them.".to_owned(),
             }
         }
-        SchedulesCommand::Help => {
-            "`/schedules` lists your reminders, `/schedules cancel 3` cancels reminder 3.".to_owned()
+        SchedulesCommand::CancelAll => {
+            // Not those of others, which an owner may cancel one by one.
+            let own = ReminderScope { person: Some(person_key(context)), channels: None, ..scope };
+            cancelled_text(reminders.end_reminders(&own).await?, context.group)
         }
+        SchedulesCommand::Help => "`/schedules` lists your reminders, `/schedules cancel 3` cancels reminder 3, \
+                                   `/schedules cancel all` cancels all that are yours."
+            .to_owned(),
     }))
+}
+
+/// Says how many reminders of a person were cancelled, in a group those of the group.
+fn cancelled_text(count: u64, is_group: bool) -> String {
+    let here = if is_group { " in this group" } else { "" };
+    match count {
+        0 => format!("You have no reminders{here}, so there is nothing to cancel."),
+        1 => format!("Your one reminder{here} is cancelled."),
+        count => format!("All {count} of your reminders{here} are cancelled."),
+    }
 }
 
 /// Shows or changes the person's time zone; `reset` removes it.
@@ -208,6 +230,7 @@ fn visible_reminders(context: &CommandContext<'_>) -> ReminderScope {
         person: (!is_owner).then(|| person_key(context)),
         channels: context.channel().filter(|_| is_owner).map(|channel| vec![channel.clone()]),
         conversation: context.group.then(|| context.conversation.clone()),
+        made_in: None,
     }
 }
 
@@ -245,7 +268,7 @@ fn push_configured(text: &mut String, schedules: &[ConfiguredSchedule<'_>], zone
 }
 
 fn describe_reminder(reminder: &Reminder, zone: &Zone, context: &CommandContext<'_>) -> String {
-    let Reminder { id, conversation, person, content, next_at, cron, timezone, .. } = reminder;
+    let Reminder { id, conversation, person, content, next_at, cron, timezone, author, .. } = reminder;
     let zone = timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| zone.clone());
     let mut line = format!("{id}: {}", zone.describe(*next_at));
     if let Some(cron) = cron {
@@ -260,6 +283,9 @@ fn describe_reminder(reminder: &Reminder, zone: &Zone, context: &CommandContext<
         }
         ReminderContent::Prompt(_) => line.push_str(", for the model"),
         ReminderContent::Message { .. } => {}
+    }
+    if *author == ReminderAuthor::Model {
+        line.push_str(", set by me");
     }
     if person.id != context.sender.id || conversation.channel() != context.conversation.channel() {
         let _ = write!(line, ", by {} in `{conversation}`", describe_sender(person));

@@ -1,7 +1,10 @@
 //! The reminders that people make in chat, and each person's time zone.
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId, ReminderContent, ReminderId, Sender, Timestamp};
+use satchel_domain::{
+    ChannelName, ConversationId, ReminderAuthor, ReminderContent, ReminderId, Sender, Timestamp, TurnId,
+    reminder::{MAX_REMINDERS_PER_PERSON, MAX_REMINDERS_PER_TURN},
+};
 
 use super::{LedgerError, PersonKey};
 
@@ -10,7 +13,8 @@ use super::{LedgerError, PersonKey};
 /// # Contract
 /// Besides that of [all ports](super):
 /// - `create_reminder` stores a key once and returns the same reminder for a repeated key, also if it has ended. A person
-///   has at most as many reminders as the caller allows.
+///   has at most as many reminders as the caller allows, and so has a turn whose model makes them, with those that have
+///   ended.
 /// - A reminder ends when it is cancelled, when it is advanced to no further time, and with its conversation when that is
 ///   forgotten. A reminder that has ended is neither listed nor due, and its number is not used again.
 /// - `advance_reminder` changes nothing unless the reminder is due at the given time, so that a repeated call or another
@@ -20,11 +24,11 @@ use super::{LedgerError, PersonKey};
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Reminders: Send + Sync {
-    /// Stores a reminder in a conversation that has turns, unless its person has `max_per_person` of them.
+    /// Stores a reminder in a conversation that has turns, unless that is one too many.
     async fn create_reminder(
         &self,
         reminder: &NewReminder,
-        max_per_person: u32,
+        limits: &ReminderLimits,
     ) -> Result<CreateReminderOutcome, LedgerError>;
 
     /// Returns reminders, the next due first.
@@ -48,8 +52,8 @@ pub trait Reminders: Send + Sync {
     /// Returns the people who have reminders in conversations of these channels.
     async fn list_reminder_people(&self, channels: &[ChannelName]) -> Result<Vec<ReminderPerson>, LedgerError>;
 
-    /// Ends all reminders of a person, and returns how many there were.
-    async fn end_reminders(&self, person: &PersonKey) -> Result<u64, LedgerError>;
+    /// Ends all reminders of the scope, and returns how many there were.
+    async fn end_reminders(&self, scope: &ReminderScope) -> Result<u64, LedgerError>;
 
     /// Returns a person's time zone, by its name.
     async fn load_timezone(&self, person: &PersonKey) -> Result<Option<String>, LedgerError>;
@@ -77,6 +81,27 @@ pub struct NewReminder {
     pub cron: Option<String>,
     /// The time zone of these times, by its name; `None` for the machine's.
     pub timezone: Option<String>,
+    /// Who makes it for the person.
+    pub author: ReminderAuthor,
+    /// When it is made, by the wall clock.
+    pub made_at: Timestamp,
+    /// The turn that makes it.
+    pub turn: TurnId,
+}
+
+/// How many reminders there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReminderLimits {
+    /// Of one person at a time.
+    pub per_person: u32,
+    /// Made by models in one turn.
+    pub per_turn: u32,
+}
+
+impl Default for ReminderLimits {
+    fn default() -> Self {
+        Self { per_person: MAX_REMINDERS_PER_PERSON, per_turn: MAX_REMINDERS_PER_TURN }
+    }
 }
 
 /// A stored reminder.
@@ -92,6 +117,9 @@ pub struct Reminder {
     pub next_at: Timestamp,
     pub cron: Option<String>,
     pub timezone: Option<String>,
+    pub author: ReminderAuthor,
+    /// When it was made; `None` of one that an earlier version stored.
+    pub made_at: Option<Timestamp>,
 }
 
 /// The result of creating a reminder.
@@ -101,6 +129,8 @@ pub enum CreateReminderOutcome {
     Created(Box<Reminder>),
     /// The person has too many reminders.
     LimitReached,
+    /// The models of the turn have made too many.
+    TurnLimitReached,
 }
 
 /// The reminders that somebody may see and cancel: those that match everything given.
@@ -112,6 +142,8 @@ pub struct ReminderScope {
     pub channels: Option<Vec<ChannelName>>,
     /// Only those in this conversation.
     pub conversation: Option<ConversationId>,
+    /// Only those that models have made in this turn.
+    pub made_in: Option<TurnId>,
 }
 
 /// A query for reminders.

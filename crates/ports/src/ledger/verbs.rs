@@ -20,9 +20,9 @@ pub mod types {
             Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, Logins, NewLogin, NewQuestion, NewReminder,
             Outbox, OutboxQuery, PageLogin, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
             Pairings, Person, PersonKey, QuestionKey, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages,
-            ReleaseMode, Reminder, ReminderPerson, ReminderQuery, ReminderScope, Reminders, RenameOutcome,
-            RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery, TurnRecord,
-            TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
+            ReleaseMode, Reminder, ReminderLimits, ReminderPerson, ReminderQuery, ReminderScope, Reminders,
+            RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery,
+            TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
         },
     };
 }
@@ -156,7 +156,7 @@ macro_rules! ledger_verbs {
             }
             Reminders {
                 write "creating a reminder"
-                    fn create_reminder(reminder: &NewReminder, max_per_person: u32) -> CreateReminderOutcome;
+                    fn create_reminder(reminder: &NewReminder, limits: &ReminderLimits) -> CreateReminderOutcome;
                 read "listing reminders"
                     fn list_reminders(query: &ReminderQuery) -> Vec<Reminder>;
                 write "cancelling a reminder"
@@ -165,8 +165,8 @@ macro_rules! ledger_verbs {
                     fn advance_reminder(reminder: ReminderId, due: Timestamp, next: Option<Timestamp>) -> ();
                 read "listing people with reminders"
                     fn list_reminder_people(channels: &[ChannelName]) -> Vec<ReminderPerson>;
-                write "ending a person's reminders"
-                    fn end_reminders(person: &PersonKey) -> u64;
+                write "ending reminders"
+                    fn end_reminders(scope: &ReminderScope) -> u64;
                 read "loading a time zone"
                     fn load_timezone(person: &PersonKey) -> Option<String>;
                 write "saving a time zone"

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_calendar::{Zone, cron::CronSchedule};
-use satchel_domain::{ChannelName, InboundMessage, ReminderContent, SystemTask, Timestamp};
+use satchel_domain::{ChannelName, InboundMessage, ReminderContent, ReminderOrigin, SystemTask, Timestamp};
 use satchel_intake::InternalInbound;
 use satchel_ports::{
     Clock, InboundError, LedgerError, Reminders,
@@ -114,7 +114,8 @@ impl ReminderScheduler {
         for person in self.reminders.list_reminder_people(&self.channels).await? {
             if !self.inbound.is_allowed(&person.channel, &person.person).await? {
                 let person = PersonKey::new(&person.channel, &person.person);
-                let ended = self.reminders.end_reminders(&person).await?;
+                let scope = ReminderScope { person: Some(person.clone()), ..ReminderScope::default() };
+                let ended = self.reminders.end_reminders(&scope).await?;
                 tracing::warn!(%person, ended, "a person has no access any more; their reminders have ended");
             }
         }
@@ -123,18 +124,20 @@ impl ReminderScheduler {
 
     /// Stores the message of a due reminder, then its next time. Missed times of a recurring one are one delivery.
     async fn deliver(&self, reminder: &Reminder, now: Timestamp) -> Result<(), DeliverReminderError> {
-        let Reminder { id, conversation, person, group, content, next_at: due, .. } = reminder;
+        let Reminder { id, conversation, person, group, content, next_at: due, cron, author, made_at, .. } = reminder;
         let zone = zone_of(reminder, &self.default_zone);
         let missed = (now.saturating_duration_since(*due) > MISSED_AFTER).then(|| zone.describe(*due));
         if missed.is_some() {
             tracing::info!(reminder.id = %id, "a reminder was missed; it is delivered now");
         }
+        let made = made_at.map(|made_at| zone.describe(made_at));
+        let origin = Some(ReminderOrigin { author: *author, made, repeats: cron.is_some() });
         let (task, text) = match content.clone() {
             ReminderContent::Message { text, files } => {
-                (SystemTask::DeliverReminder { reminder: *id, text, files, missed }, String::new())
+                (SystemTask::DeliverReminder { reminder: *id, text, files, missed, origin }, String::new())
             }
             ReminderContent::Prompt(prompt) => {
-                (SystemTask::RunReminder { reminder: *id, due: zone.describe(*due) }, prompt)
+                (SystemTask::RunReminder { reminder: *id, due: zone.describe(*due), origin }, prompt)
             }
         };
         let key = format!("{SYSTEM_SENDER}:reminder:{id}:{}", due.0);

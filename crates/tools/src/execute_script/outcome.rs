@@ -18,8 +18,8 @@ use crate::{ToolServices, error, lookup};
 /// The longest that the words of a failure may be, in bytes.
 const MAX_ERROR_BYTES: usize = 4_000;
 
-/// The outcome of a script. One that failed has words alone; what it made stays known to the conversation. One that was
-/// stopped with its turn also has what it had gathered, which the turn delivers.
+/// The outcome of a script. One that failed has words alone, and what people must be told; what it made stays known to the
+/// conversation. One that was stopped with its turn also has what it had gathered, which the turn delivers.
 pub(super) async fn script_outcome(
     evaluation: ScriptEvaluation,
     results: ScriptResults,
@@ -34,9 +34,12 @@ pub(super) async fn script_outcome(
             let mut message = error.to_string();
             message.truncate(message.floor_char_boundary(MAX_ERROR_BYTES));
             let text = Some(append_sections(format!("Error: {message}"), &[], &printed));
+            let joined = results.join(Vec::new(), &context.conversation);
             let is_stopped = error == ScriptError::Cancelled;
-            let delivered =
-                if is_stopped { results.join(Vec::new(), &context.conversation) } else { ToolOutcome::default() };
+            let delivered = match is_stopped {
+                true => joined,
+                false => ToolOutcome { notices: joined.notices, ..ToolOutcome::default() },
+            };
             return ToolOutcome { text, failed: true, ..delivered };
         }
     };

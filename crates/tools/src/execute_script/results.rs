@@ -73,8 +73,8 @@ impl ScriptResults {
     /// as it has time.
     pub(super) fn keep_recorded(&mut self, outcome: &RecordedOutcome) {
         self.unrecorded = None;
-        let RecordedOutcome { attachments, voice, selection, .. } = outcome.clone();
-        let kept = RecordedOutcome { attachments, voice, selection, ..RecordedOutcome::default() };
+        let RecordedOutcome { attachments, voice, selection, notices, .. } = outcome.clone();
+        let kept = RecordedOutcome { attachments, voice, selection, notices, ..RecordedOutcome::default() };
         if kept != RecordedOutcome::default() {
             self.outcomes.push(kept);
         }
@@ -108,7 +108,8 @@ impl ScriptResults {
         }
         let voice = self.outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
         let selection = merge_selections(&self.outcomes);
-        let joined = RecordedOutcome { attachments, voice, selection, ..RecordedOutcome::default() };
+        let notices = self.outcomes.iter().flat_map(|outcome| &outcome.notices).cloned().collect();
+        let joined = RecordedOutcome { attachments, voice, selection, notices, ..RecordedOutcome::default() };
         joined.map_files(|file| match new_files.contains(&file.id) {
             true => OutcomeFile::New(file.into()),
             false => OutcomeFile::Stored(file),

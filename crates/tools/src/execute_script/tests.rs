@@ -5,7 +5,7 @@
 use std::{collections::VecDeque, sync::Mutex};
 
 use futures::StreamExt;
-use satchel_domain::{AttachmentId, AttachmentSource, Visibility, VoiceRequest, WakeRequest};
+use satchel_domain::{AttachmentId, AttachmentSource, OutcomeNotice, Visibility, VoiceRequest, WakeRequest};
 use satchel_ports::{
     HostFunctions, MockToolCaller, ScriptError,
     ledger::AttachmentQuery,
@@ -356,6 +356,21 @@ async fn stopped_script_keeps_gathered_files() {
     let run = stage.run(vec![creates("a.txt", "a"), creates("b.txt", "b")], stopped).await;
     assert_eq!((names(&run), run.failed), (vec!["a.txt".to_owned(), "b.txt".to_owned()], true));
     assert_eq!(text(&run), "Error: Script execution was cancelled\n--- Printed ---\nso far");
+}
+
+/// What a tool has done for later is named to people, however the script that called it ends.
+#[tokio::test]
+async fn notices_of_called_tools_survive_every_end() {
+    let notice = OutcomeNotice { made: None, text: "I cancelled reminder 3.".to_owned() };
+    let failed = ScriptError::Failed { message: "x".to_owned() };
+    for end in [Ok(json!(1)), Err(failed), Err(ScriptError::Cancelled)] {
+        let mut stage = Stage::new();
+        let outcome = ToolOutcome { notices: vec![notice.clone()], ..ToolOutcome::from_text("done") };
+        stage.tools = caller(vec![("cancel", Ok(outcome))]);
+        let evaluation = move |_| ScriptEvaluation { value: end.clone(), printed: String::new(), wakes: Vec::new() };
+        let run = stage.run(vec![Step::Call("cancel", json!({}))], evaluation).await;
+        assert_eq!(run.notices, std::slice::from_ref(&notice));
+    }
 }
 
 #[tokio::test]

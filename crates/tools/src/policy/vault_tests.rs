@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{Filename, Picture, ViewedFile, VoiceRequest, WakeRequest, path::Mount};
+use satchel_domain::{Filename, OutcomeNotice, Picture, ViewedFile, VoiceRequest, WakeRequest, path::Mount};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -51,6 +51,7 @@ impl Tool for LeakyTool {
             voice: Some(VoiceRequest { text: Some(secret.to_owned()) }),
             selection: Some(vec![file.into()]),
             wakes: vec![WakeRequest { context: json!([secret]), include_event: false }],
+            notices: vec![OutcomeNotice { made: None, text: secret.to_owned() }],
             failed: true,
             unknown: true,
         })

@@ -18,11 +18,18 @@ use crate::{
 /// Friday noon in Berlin.
 const NOW: Timestamp = Timestamp(1_796_382_000_000);
 
+/// What has its most reminders.
+#[derive(Clone, Copy)]
+enum Full {
+    Person,
+    Turn,
+}
+
 #[derive(Default)]
 struct ReminderToolHarness {
     tools: Option<ToolHarness>,
     zone: Option<&'static str>,
-    is_full: bool,
+    is_full: Option<Full>,
     group: bool,
     scheduled: bool,
     created: Arc<Mutex<Vec<NewReminder>>>,
@@ -36,14 +43,14 @@ impl ReminderToolHarness {
         let (zone, is_full) = (self.zone, self.is_full);
         port.expect_load_timezone().returning(move |_| Ok(zone.map(str::to_owned)));
         let created = Arc::clone(&self.created);
-        port.expect_create_reminder().returning(move |new, max| {
-            assert_eq!(max, 100);
+        port.expect_create_reminder().returning(move |new, limits| {
+            assert_eq!((limits.per_person, limits.per_turn), (100, 5));
             created.lock().unwrap().push(new.clone());
-            let reminder = reminder(3, new.content.clone(), new.next_at.0);
-            Ok(if is_full {
-                CreateReminderOutcome::LimitReached
-            } else {
-                CreateReminderOutcome::Created(reminder.into())
+            let reminder = Reminder { cron: new.cron.clone(), ..reminder(3, new.content.clone(), new.next_at.0) };
+            Ok(match is_full {
+                Some(Full::Person) => CreateReminderOutcome::LimitReached,
+                Some(Full::Turn) => CreateReminderOutcome::TurnLimitReached,
+                None => CreateReminderOutcome::Created(reminder.into()),
             })
         });
         let (stored, scopes) = (self.stored.clone(), Arc::clone(&self.scopes));
@@ -65,6 +72,10 @@ impl ReminderToolHarness {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
+        Ok(self.outcome(tool, arguments).await?.data.unwrap())
+    }
+
+    async fn outcome(&self, tool: &str, arguments: Value) -> Result<ToolOutcome, String> {
         let fresh = ToolHarness::new();
         let tools = self.tools.as_ref().unwrap_or(&fresh);
         let context = ToolContext {
@@ -73,13 +84,12 @@ impl ReminderToolHarness {
             scheduled: self.scheduled,
             ..tools.context()
         };
-        let outcome = self.registry(tools).get(tool).unwrap().call(arguments, &context).await;
-        outcome.map(|outcome| outcome.data.unwrap()).map_err(|error| error.0)
+        self.registry(tools).get(tool).unwrap().call(arguments, &context).await.map_err(|error| error.0)
     }
 
     async fn error(&self, arguments: Value) -> String {
         let error = self.call("schedule.create", arguments).await.unwrap_err();
-        assert!(self.created.lock().unwrap().is_empty() || self.is_full, "{error}");
+        assert!(self.created.lock().unwrap().is_empty() || self.is_full.is_some(), "{error}");
         error
     }
 }
@@ -94,6 +104,8 @@ fn reminder(id: u64, content: ReminderContent, next_at: i64) -> Reminder {
         next_at: Timestamp(next_at),
         cron: None,
         timezone: None,
+        author: ReminderAuthor::Person,
+        made_at: Some(NOW),
     }
 }
 
@@ -181,9 +193,30 @@ async fn invalid_call_names_its_error() {
         let error = ReminderToolHarness::default().error(arguments.clone()).await;
         assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
     }
-    let full = ReminderToolHarness { is_full: true, ..ReminderToolHarness::default() };
-    let error = full.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
-    assert!(error.contains("the person has 100, which is the most"), "{error}");
+    for (full, says) in [(Full::Person, "the person has 100, which is the most"), (Full::Turn, "this turn has made 5")]
+    {
+        let harness = ReminderToolHarness { is_full: Some(full), ..ReminderToolHarness::default() };
+        let error = harness.error(json!({"at": "2026-12-05T09:00", "text": "x"})).await;
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// The attack: a document has the model make or cancel reminders, and say nothing of it.
+#[tokio::test]
+async fn made_and_cancelled_reminders_are_named_to_the_person() {
+    let tea = Reminder { timezone: Some("Asia/Tokyo".into()), ..reminder(4, message("tea"), NOW.0) };
+    let harness = ReminderToolHarness { stored: vec![tea], ..ReminderToolHarness::default() };
+    let arguments = json!({"cron": "0 9 * * mon", "text": "buy milk"});
+    let made = harness.outcome("schedule.create", arguments).await.unwrap();
+    let text = "I set reminder 3 for Monday 2026-12-07 at 09:00 (Europe/Berlin), again at `0 9 * * mon`: `buy milk`. \
+                `/schedules cancel 3` cancels it.";
+    assert_eq!(made.notices, [OutcomeNotice { made: Some(ReminderId(3)), text: text.to_owned() }]);
+    let new = harness.created.lock().unwrap()[0].clone();
+    assert_eq!((new.author, new.made_at, new.key), (ReminderAuthor::Model, NOW, format!("{}/3", new.turn)));
+
+    let cancelled = harness.outcome("schedule.cancel", json!({"reminder": 4})).await.unwrap();
+    let text = "I cancelled reminder 4, due Friday 2026-12-04 at 20:00 (Asia/Tokyo): `tea`.";
+    assert_eq!(cancelled.notices, [OutcomeNotice { made: None, text: text.to_owned() }]);
 }
 
 /// The attack: a document asks the model for a reminder that asks again and again, whatever the person does.
@@ -212,6 +245,7 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
     let daily = Reminder {
         cron: Some("0 9 * * *".into()),
         timezone: Some("Asia/Tokyo".into()),
+        author: ReminderAuthor::Model,
         ..reminder(4, ReminderContent::Prompt("news".into()), NOW.0)
     };
     for group in [false, true] {
@@ -225,7 +259,7 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
         let tokyo = "Friday 2026-12-04 at 20:00 (Asia/Tokyo)";
         let expected = json!({ "now": due, "reminders": [
             { "reminder": 3, "due": due, "conversation": here, "text": "tea" },
-            { "reminder": 4, "due": tokyo, "conversation": here, "prompt": "news", "cron": "0 9 * * *" },
+            { "reminder": 4, "due": tokyo, "conversation": here, "prompt": "news", "cron": "0 9 * * *", "made_by": "a model" },
         ] });
         assert_eq!(listed, expected);
         let cancelled = harness.call("schedule.cancel", json!({"reminder": 3})).await.unwrap();
@@ -234,7 +268,7 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
         assert!(unknown.contains("the person has no reminder 9 here"), "{unknown}");
         let person: PersonKey = "console:1".parse().unwrap();
         let conversation = group.then(|| "console:main".parse().unwrap());
-        let own = ReminderScope { person: Some(person), channels: None, conversation };
+        let own = ReminderScope { person: Some(person), channels: None, conversation, made_in: None };
         assert_eq!(*harness.scopes.lock().unwrap(), vec![own; 3]);
     }
 }

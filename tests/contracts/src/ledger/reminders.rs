@@ -1,16 +1,20 @@
 //! Promises about reminders: once for each key, within their limits, cancelled by whom they concern, gone with their
 //! conversation.
 
-use satchel_domain::{AttachmentId, InboundMessage, ReminderContent, ReminderId, Sender, Timestamp};
+use satchel_domain::{
+    AttachmentId, InboundMessage, ReminderAuthor, ReminderContent, ReminderId, Sender, Timestamp, TurnId,
+};
 use satchel_ports::ledger::{
     ClaimMode, CreateReminderOutcome, ForgetConversationOutcome, Ledger, LedgerError, NewReminder, PersonKey, Reminder,
-    ReminderQuery, ReminderScope, RenameOutcome,
+    ReminderLimits, ReminderQuery, ReminderScope, RenameOutcome,
 };
 use uuid::Uuid;
 
 use super::{LedgerFixture, completed_turn, conversation, message, receive};
 
 const MAX: u32 = 3;
+
+const LIMITS: ReminderLimits = ReminderLimits { per_person: MAX, per_turn: 2 };
 
 fn text_reminder(key: &str, text: &str, next_at: i64) -> NewReminder {
     NewReminder {
@@ -22,13 +26,16 @@ fn text_reminder(key: &str, text: &str, next_at: i64) -> NewReminder {
         next_at: Timestamp(next_at),
         cron: None,
         timezone: None,
+        author: ReminderAuthor::Person,
+        made_at: Timestamp(7),
+        turn: TurnId(Uuid::from_u128(1)),
     }
 }
 
 async fn create(ledger: &Ledger, reminder: &NewReminder) -> Option<Reminder> {
-    match ledger.reminders.create_reminder(reminder, MAX).await.unwrap() {
+    match ledger.reminders.create_reminder(reminder, &LIMITS).await.unwrap() {
         CreateReminderOutcome::Created(reminder) => Some(*reminder),
-        CreateReminderOutcome::LimitReached => None,
+        CreateReminderOutcome::LimitReached | CreateReminderOutcome::TurnLimitReached => None,
     }
 }
 
@@ -50,7 +57,7 @@ fn ada() -> PersonKey {
 /// that is lost at a restart.
 pub async fn reminder_is_stored_once_for_its_key(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let nowhere = ledger.reminders.create_reminder(&text_reminder("k", "tea", 50), MAX).await;
+    let nowhere = ledger.reminders.create_reminder(&text_reminder("k", "tea", 50), &LIMITS).await;
     assert!(matches!(nowhere, Err(LedgerError::Unknown { .. })), "{nowhere:?}");
     receive(&ledger, &message("1", "/remind")).await;
     let wanted = NewReminder {
@@ -58,6 +65,7 @@ pub async fn reminder_is_stored_once_for_its_key(fixture: &impl LedgerFixture) {
         content: ReminderContent::Message { text: "tea".into(), files: vec![AttachmentId(Uuid::from_u128(9))] },
         cron: Some("0 9 * * *".into()),
         timezone: Some("Europe/Berlin".into()),
+        author: ReminderAuthor::Model,
         ..text_reminder("k", "tea", 50)
     };
     let first = create(&ledger, &wanted).await.unwrap();
@@ -65,8 +73,10 @@ pub async fn reminder_is_stored_once_for_its_key(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let again = create(&ledger, &text_reminder("k", "coffee", 60)).await.unwrap();
     assert_eq!(first, again);
-    let NewReminder { conversation, person, group, content, next_at, cron, timezone, .. } = wanted;
-    assert_eq!(first, Reminder { id: first.id, conversation, person, group, content, next_at, cron, timezone });
+    let NewReminder { conversation, person, group, content, next_at, cron, timezone, author, made_at, .. } = wanted;
+    let (id, made_at) = (first.id, Some(made_at));
+    let expected = Reminder { id, conversation, person, group, content, next_at, cron, timezone, author, made_at };
+    assert_eq!(first, expected);
     ledger.reminders.cancel_reminder(first.id, &ReminderScope::default()).await.unwrap().unwrap();
     assert_eq!(create(&ledger, &text_reminder("k", "coffee", 60)).await.unwrap().id, first.id);
     assert_eq!(all(&ledger).await, [] as [&str; 0]);
@@ -88,6 +98,28 @@ pub async fn person_has_limited_reminders(fixture: &impl LedgerFixture) {
     assert!(create(&ledger, &other).await.is_some());
     ledger.reminders.cancel_reminder(ids[1], &ReminderScope::default()).await.unwrap().unwrap();
     assert!(create(&ledger, &text_reminder("more", "x", 50)).await.is_some(), "there is room again");
+}
+
+/// Catches: a document that has a model plant as many as it likes, also by cancelling some of them; and a person whom the
+/// limit of models binds.
+pub async fn models_of_a_turn_make_few_reminders(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (_, turn) = receive(&ledger, &message("1", "read the letter")).await;
+    let planted = |key: &str| NewReminder { author: ReminderAuthor::Model, turn, ..text_reminder(key, key, 50) };
+    let first = create(&ledger, &planted("a")).await.unwrap();
+    create(&ledger, &planted("b")).await.unwrap();
+    ledger.reminders.cancel_reminder(first.id, &ReminderScope::default()).await.unwrap().unwrap();
+    let third = ledger.reminders.create_reminder(&planted("c"), &LIMITS).await.unwrap();
+    assert_eq!(third, CreateReminderOutcome::TurnLimitReached);
+    assert_eq!(
+        create(&ledger, &planted("b")).await.map(|repeated| repeated.content.text().to_owned()).as_deref(),
+        Some("b")
+    );
+    assert!(create(&ledger, &NewReminder { turn, ..text_reminder("own", "own", 60) }).await.is_some());
+    let other = NewReminder { turn: TurnId(Uuid::from_u128(2)), ..planted("d") };
+    assert!(create(&ledger, &other).await.is_some(), "another turn has its own");
+    let made_in = ReminderScope { made_in: Some(turn), ..ReminderScope::default() };
+    assert_eq!(listed(&ledger, made_in).await, ["b"]);
 }
 
 /// Catches: a time that is run twice or skipped because two processes, or one that was killed, advance a reminder.
@@ -162,8 +194,11 @@ pub async fn people_with_reminders_are_listed_and_ended(fixture: &impl LedgerFix
     assert_eq!(people().await, ["console Ada L.", "console Eve"]);
     let web = [conversation("web:b").channel().clone()];
     assert_eq!(ledger.reminders.list_reminder_people(&web).await.unwrap(), []);
-    assert_eq!(ledger.reminders.end_reminders(&ada()).await.unwrap(), 2);
-    assert_eq!(ledger.reminders.end_reminders(&ada()).await.unwrap(), 0);
+    let of_ada = ReminderScope { person: Some(ada()), ..ReminderScope::default() };
+    let elsewhere = ReminderScope { conversation: Some(conversation("console:other")), ..of_ada.clone() };
+    assert_eq!(ledger.reminders.end_reminders(&elsewhere).await.unwrap(), 0);
+    assert_eq!(ledger.reminders.end_reminders(&of_ada).await.unwrap(), 2);
+    assert_eq!(ledger.reminders.end_reminders(&of_ada).await.unwrap(), 0);
     assert_eq!((people().await, all(&ledger).await), (vec!["console Eve".to_owned()], vec!["three".to_owned()]));
 }
 
@@ -183,7 +218,8 @@ pub async fn reminders_follow_their_conversation(fixture: &impl LedgerFixture) {
     let forgotten = ledger.conversations.forget_conversation(&to).await.unwrap();
     assert!(matches!(forgotten, ForgetConversationOutcome::Forgotten(_)), "{forgotten:?}");
     assert_eq!(all(&ledger).await, [] as [&str; 0]);
-    assert_eq!(ledger.reminders.end_reminders(&ada()).await.unwrap(), 0, "nothing is left of it");
+    let left = ledger.reminders.end_reminders(&ReminderScope::default()).await.unwrap();
+    assert_eq!(left, 0, "nothing is left of it");
 }
 
 /// Catches: a zone that holds for everybody, or that can't be taken back.

@@ -244,6 +244,7 @@ macro_rules! reminders_contract {
         $crate::ledger_contract! { @each $fixture;
             reminders::reminder_is_stored_once_for_its_key
             reminders::person_has_limited_reminders
+            reminders::models_of_a_turn_make_few_reminders
             reminders::reminder_advances_from_its_time_only
             reminders::reminders_are_listed_and_cancelled_in_scope
             reminders::people_with_reminders_are_listed_and_ended

@@ -98,6 +98,10 @@ async fn model_makes_reminders_with_files_and_prompts() {
     harness.model.reply(text_reply("You will get it."));
     harness.chat.send("send it later");
     harness.wait_for_text("You will get it.").await;
+    // The files, and the prompt; the third was refused.
+    let reply = harness.chat.texts().into_iter().find(|text| text.contains("You will get it.")).expect("it is there");
+    assert_eq!(reply.matches("I set reminder ").count(), 2, "{reply}");
+    assert!(reply.contains(": 1 file. /schedules cancel "), "{reply}");
     let request = harness.last_request();
     assert!(request.contains("is no date and time in ISO 8601"), "{request}");
     assert!(request.contains(r#"\"due\":\""#), "the model reads when it is due: {request}");
@@ -105,8 +109,37 @@ async fn model_makes_reminders_with_files_and_prompts() {
     harness.wait_for_text("Sleep well!").await;
     harness.wait_until("the file", |chat| chat.files().len() == 1).await;
     let request = harness.last_request();
-    assert!(request.contains("Nobody has written this message now") && request.contains("say good night"), "{request}");
+    assert!(
+        request.contains("it is a reminder that a model wrote on ") && request.contains("say good night"),
+        "{request}"
+    );
+    harness.wait_for_text("This is from reminder ").await;
     assert!(request.contains("the plan"), "its prompt is no command that forgets the history: {request}");
+}
+
+/// The attack: a document that has the model make reminders without a word. Satchel names each, makes few, and each says
+/// where it comes from.
+#[tokio::test(flavor = "multi_thread")]
+async fn planted_reminders_are_few_named_and_cancelled_at_once() {
+    let mut harness = DayHarness::new(TelegramChat::open().await).await;
+    harness.start().await;
+    let soon = json!({ "at": iso_in_seconds(4), "text": "pay the bill" });
+    let later = |day: u32| ("schedule_create", json!({ "at": format!("2031-01-{day:02}T09:00"), "text": "pay" }));
+    harness.model.reply(call_reply("read the letter", &[("schedule_create", soon)]));
+    harness.model.reply(call_reply("read the letter", &(1..=6).map(later).collect::<Vec<_>>()));
+    harness.model.reply(text_reply("A fine letter."));
+    harness.chat.send("read the letter");
+    harness.wait_for_text("A fine letter.").await;
+    let named: usize = harness.chat.texts().iter().map(|text| text.matches("I set reminder ").count()).sum();
+    assert_eq!(named, 5, "{:?}", harness.chat.texts());
+    let request = harness.last_request();
+    assert_eq!(request.matches("this turn has made 5, which is the most").count(), 2, "{request}");
+    harness.wait_for_text("Reminder: pay the bill").await;
+    harness.wait_for_text(", in a reply to you.").await;
+    harness.chat.send("/schedules cancel all");
+    harness.wait_for_text("All 4 of your reminders are cancelled.").await;
+    harness.chat.send("/schedules");
+    harness.wait_for_text("There are no reminders.").await;
 }
 
 /// The attack: a document that plants a prompt for every day. It asks a person first.

@@ -206,6 +206,9 @@ fn reminder() -> SampleRow {
         ("cron", text("0 9 * * *")),
         ("timezone", text("Europe/Berlin")),
         ("ended_at", number(1_800_000_000_001)),
+        ("author", text("model")),
+        ("made_at", number(1_700_000_000_006)),
+        ("turn", turn_id(2)),
     ]
 }
 

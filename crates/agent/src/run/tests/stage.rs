@@ -23,7 +23,7 @@ use satchel_ports::{
     language_model::{InputSupport, ModelToolCall},
     ledger::{
         AttachmentKey, CallDecision, CompletedTurn, ConversationSettings, JournalEntry, NewQuestion, QuestionKey,
-        QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
+        QueuedMessage, QueuedTurn, Reminder, SteeringMessage, SteeringRequests, ToolDecision,
     },
 };
 use satchel_routing::{deliver::DeliveryHandle, tables};
@@ -213,6 +213,8 @@ pub(super) struct Stage {
     pub(super) settings: AgentSettings,
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
+    /// The reminders that the ledger has of the turn's calls.
+    pub(super) made_reminders: Vec<Reminder>,
     /// The files that the ledger finds by their ids.
     pub(super) known_files: Vec<Attachment>,
     /// The task that the turn runs, and what it is run with.
@@ -272,6 +274,7 @@ impl Stage {
             busy: Duration::ZERO,
             settings: AgentSettings::default(),
             made: Vec::new(),
+            made_reminders: Vec::new(),
             known_files: Vec::new(),
             task: None,
             playbooks: None,
@@ -342,6 +345,11 @@ impl Stage {
         });
         let made = self.made;
         ledger.archive.expect_attachments().returning(move |_| Ok(made.clone()));
+        let reminders = self.made_reminders;
+        ledger.reminders.expect_list_reminders().returning(move |query| {
+            assert_eq!(query.scope.made_in, Some(TURN));
+            Ok(reminders.clone())
+        });
         let known = self.known_files;
         ledger
             .archive
@@ -411,6 +419,7 @@ impl Stage {
             turns: Arc::new(ledger.turns),
             outbox: Arc::new(ledger.outbox),
             archive: Arc::new(ledger.archive),
+            reminders: Arc::new(ledger.reminders),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),

@@ -41,8 +41,8 @@ impl Store {
         let zone = self.zone;
         port.expect_load_timezone().returning(move |_| Ok(zone.map(str::to_owned)));
         let (created, is_full) = (Arc::clone(&self.created), self.is_full);
-        port.expect_create_reminder().returning(move |new, max| {
-            assert_eq!(max, 100);
+        port.expect_create_reminder().returning(move |new, limits| {
+            assert_eq!(limits.per_person, 100);
             created.lock().unwrap().push(new.clone());
             if is_full {
                 return Ok(CreateReminderOutcome::LimitReached);
@@ -63,6 +63,11 @@ impl Store {
         port.expect_cancel_reminder().returning(move |id, scope| {
             scopes.lock().unwrap().push(scope.clone());
             Ok(listed.iter().find(|reminder| reminder.id == id).cloned())
+        });
+        let (count, scopes) = (self.listed.len() as u64, Arc::clone(&self.scopes));
+        port.expect_end_reminders().returning(move |scope| {
+            scopes.lock().unwrap().push(scope.clone());
+            Ok(count)
         });
         port
     }
@@ -94,8 +99,9 @@ impl Store {
 }
 
 fn stored(id: u64, new: NewReminder) -> Reminder {
-    let NewReminder { conversation, person, group, content, next_at, cron, timezone, .. } = new;
-    Reminder { id: ReminderId(id), conversation, person, group, content, next_at, cron, timezone }
+    let NewReminder { conversation, person, group, content, next_at, cron, timezone, author, made_at, .. } = new;
+    let (id, made_at) = (ReminderId(id), Some(made_at));
+    Reminder { id, conversation, person, group, content, next_at, cron, timezone, author, made_at }
 }
 
 fn reminder(id: u64, person: &str, content: ReminderContent) -> Reminder {
@@ -108,6 +114,8 @@ fn reminder(id: u64, person: &str, content: ReminderContent) -> Reminder {
         next_at: Timestamp(NOW.0 + 60_000),
         cron: None,
         timezone: None,
+        author: ReminderAuthor::Person,
+        made_at: Some(NOW),
     }
 }
 
@@ -131,6 +139,7 @@ async fn reminder_is_made_in_local_time(#[case] text: &str, #[case] zone: Option
     let [made] = created.as_slice() else { panic!("{created:?}") };
     assert_eq!((&made.content, &made.cron, made.group), (&message("call *mum*"), &None, false));
     assert_eq!(made.key, TurnId(Uuid::nil()).to_string(), "the turn that is run again makes no second one");
+    assert_eq!((made.author, made.made_at, made.turn), (ReminderAuthor::Person, NOW, TurnId(Uuid::nil())));
 }
 
 #[rstest]
@@ -173,6 +182,7 @@ async fn list_shows_times_and_excerpts() {
     let daily = Reminder {
         cron: Some("0 9 * * *".into()),
         timezone: Some("Asia/Tokyo".into()),
+        author: ReminderAuthor::Model,
         ..reminder(4, "7", ReminderContent::Prompt("the `news`\nof today".into()))
     };
     let with_file = ReminderContent::Message { text: String::new(), files: vec![file] };
@@ -183,7 +193,8 @@ async fn list_shows_times_and_excerpts() {
     let context = CommandContext { conversation: &conversation, sender: &sender, ..command_context(&strict) };
     let expected = "Reminders, the next one first:\n\n\
         - 3: Friday 2026-12-04 at 12:01 (Europe/Berlin): `tea`\n\
-        - 4: Friday 2026-12-04 at 20:01 (Asia/Tokyo), again at `0 9 * * *`: `the newsof today`, for the model\n\
+        - 4: Friday 2026-12-04 at 20:01 (Asia/Tokyo), again at `0 9 * * *`: `the newsof today`, for the model, \
+         set by me\n\
         - 5: Friday 2026-12-04 at 12:01 (Europe/Berlin), with 1 file\n\n\
         `/schedules cancel 3` cancels the first one.";
     assert_eq!(store.reply_in("/schedules", &context).await, expected);
@@ -230,6 +241,7 @@ async fn people_reach_their_own_and_owners_all() {
             person: (!is_owner).then(|| person_key(&context)),
             channels: None,
             conversation: group.then(|| context.conversation.clone()),
+            made_in: None,
         };
         let scopes = store.scopes.lock().unwrap().clone();
         let with_channel = ReminderScope { channels: scopes[0].channels.clone(), ..expected };
@@ -241,6 +253,28 @@ async fn people_reach_their_own_and_owners_all() {
         assert!(reply.starts_with("There is no such reminder for you to cancel here."), "{reply}");
     }
     assert!(Store::default().reply("/schedules drop 3", &strict).await.contains("`/schedules cancel 3` cancels"));
+}
+
+/// The attack: a document has planted many. Whoever cancels all cancels nobody else's, owner or not.
+#[tokio::test]
+async fn cancel_all_ends_own_reminders_alone() {
+    let (owned, strict) = (access(), without_owner());
+    let listed = || (1..=3).map(|id| reminder(id, "8", message("tea"))).collect();
+    for (access, group) in [(&owned, false), (&owned, true), (&strict, false), (&strict, true)] {
+        let store = Store { listed: listed(), ..Store::default() };
+        let context = CommandContext { group, ..command_context(access) };
+        let reply = store.reply_in("/schedules cancel ALL", &context).await;
+        let here = if group { " in this group" } else { "" };
+        assert_eq!(reply, format!("All 3 of your reminders{here} are cancelled."));
+        let own = ReminderScope {
+            person: Some(person_key(&context)),
+            conversation: group.then(|| context.conversation.clone()),
+            ..ReminderScope::default()
+        };
+        assert_eq!(*store.scopes.lock().unwrap(), [own], "{group}");
+    }
+    let none = Store::default().reply("/schedules cancel all", &strict).await;
+    assert_eq!(none, "You have no reminders, so there is nothing to cancel.");
 }
 
 #[tokio::test]

@@ -173,6 +173,7 @@ impl Stage {
             turns: Arc::clone(&ledger) as _,
             outbox: Arc::clone(&ledger) as _,
             archive: Arc::clone(&ledger) as _,
+            reminders: Arc::clone(&ledger) as _,
             clock: ledger.hook.clock(),
             ids: Arc::new(UuidV7),
             bus: Arc::clone(&self.bus),

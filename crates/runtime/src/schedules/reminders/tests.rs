@@ -1,6 +1,6 @@
 //! The loop on a real ledger, by a clock that is set: killed, late, over changes of the clock, and without access.
 
-use satchel_domain::{ReminderId, Sender};
+use satchel_domain::{ReminderAuthor, ReminderId, Sender, TurnId};
 use satchel_intake::{
     InboundService,
     access::{AccessPolicy, ChannelAccess},
@@ -9,10 +9,11 @@ use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Inbox, ManualClock, MockReminders, MockWorkspace,
-    ledger::{ClaimMode, CreateReminderOutcome, Ledger, NewReminder, TurnQuery},
+    ledger::{ClaimMode, CreateReminderOutcome, Ledger, NewReminder, ReminderLimits, TurnQuery},
 };
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place};
+use uuid::Uuid;
 
 use super::*;
 
@@ -59,9 +60,9 @@ impl ReminderHarness {
     }
 
     async fn create(&self, reminder: NewReminder) -> ReminderId {
-        match self.open().await.create_reminder(&reminder, 100).await.unwrap() {
+        match self.open().await.create_reminder(&reminder, &ReminderLimits::default()).await.unwrap() {
             CreateReminderOutcome::Created(reminder) => reminder.id,
-            CreateReminderOutcome::LimitReached => panic!("there is room"),
+            other => panic!("there is room: {other:?}"),
         }
     }
 
@@ -103,6 +104,9 @@ fn reminder(person: &str, content: ReminderContent, next_at: &str) -> NewReminde
         next_at: at(next_at),
         cron: None,
         timezone: None,
+        author: ReminderAuthor::Model,
+        made_at: at("2026-12-03T09:00:00+01:00"),
+        turn: TurnId(Uuid::from_u128(1)),
     }
 }
 
@@ -125,9 +129,12 @@ async fn due_reminder_is_delivered_once_for_its_person() {
     for _ in 0..3 {
         assert_eq!(harness.look().await, POLL_INTERVAL);
     }
-    let text = SystemTask::DeliverReminder { reminder: id, text: "tea".into(), files: vec![], missed: None };
+    let made = Some("Thursday 2026-12-03 at 09:00 (Europe/Berlin)".to_owned());
+    let origin = Some(ReminderOrigin { author: ReminderAuthor::Model, made, repeats: false });
+    let (text, files, missed) = ("tea".to_owned(), vec![], None);
+    let text = SystemTask::DeliverReminder { reminder: id, text, files, missed, origin: origin.clone() };
     let due = "Friday 2026-12-04 at 12:00:01 (Europe/Berlin)".to_owned();
-    let prompt = SystemTask::RunReminder { reminder: prompted, due };
+    let prompt = SystemTask::RunReminder { reminder: prompted, due, origin };
     assert_eq!(
         harness.delivered().await,
         [("8".to_owned(), text, String::new()), ("7".to_owned(), prompt, "the news".to_owned())]

@@ -79,7 +79,7 @@ const EXEMPT_VERBS: [(&str, &str); 52] = [
     ("ledger.is_approved", "only where strangers are turned away"),
     ("ledger.decide_pairing", "only where strangers are turned away"),
     ("ledger.cancel_reminder", "only a person's `/schedules cancel` or the model does it, in one write"),
-    ("ledger.end_reminders", "only where a person has lost their access"),
+    ("ledger.end_reminders", "only `/schedules cancel all` does it, and the loss of access, in one write"),
     ("ledger.save_timezone", "only a person's `/timezone` does it, in one write"),
     ("ledger.create_login", "only a browser that logs in to the page does it, in one write"),
     ("ledger.find_login", "only requests of browsers ask, and nothing is written"),

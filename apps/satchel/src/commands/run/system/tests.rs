@@ -5,7 +5,7 @@ use std::{num::NonZeroU64, path::Path, sync::Mutex};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, ReminderId, Sha256, TurnId, Visibility,
     part::{FailureReason, FileForm},
-    reminder::ReminderContent,
+    reminder::{ReminderAuthor, ReminderContent},
 };
 use satchel_ports::{
     ManualClock, MockLedger,
@@ -101,6 +101,8 @@ async fn overview_lists_components_without_message_texts() {
             next_at: Timestamp(9),
             cron: None,
             timezone: None,
+            author: ReminderAuthor::Model,
+            made_at: None,
         }])
     });
     let usage = |scope| Usage { scope, files: 2, bytes: 10, workspace_bytes: 5 };
