@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use satchel_domain::{Attachment, AttachmentId, ConversationId, NewAttachment, TurnId};
-use satchel_ledger::stored::{AttachmentRecords, StoredError};
+use satchel_ledger::{
+    quota::Account,
+    stored::{AttachmentRecords, StoredError},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -73,14 +76,16 @@ pub(crate) async fn require_records<S: Session>(
     Ok(records)
 }
 
-/// Stores a file of a turn and gives it its number, if it fits the quotas; one that is stored already stays as it is.
+/// Stores a file of a turn and gives it its number, if it fits the quotas of the account; one that is stored already stays as
+/// it is.
 pub(crate) async fn store<S: Session>(
     db: &S,
-    conversation: &ConversationId,
+    account: &Account,
     lane: LaneId,
     turn: TurnId,
     file: &NewAttachment,
 ) -> VerbResult<Attachment, S> {
+    let conversation = &account.conversation;
     let mut known = read_records(db, HashSet::from([file.id])).await?;
     if let Some(stored) = known.remove(file.id) {
         return if stored.conversation == *conversation {
@@ -89,8 +94,7 @@ pub(crate) async fn store<S: Session>(
             Err(StoredError::unknown_file(file.id).into())
         };
     }
-    let account = usage::account(db, conversation, turn).await?;
-    usage::check(db, &account, file.bytes).await?;
+    usage::check(db, account, file.bytes).await?;
     let number: i64 = db
         .value("UPDATE lanes SET last_number = last_number + 1 WHERE id = $1 RETURNING last_number", params![lane])
         .await?;
@@ -117,6 +121,6 @@ pub(crate) async fn store<S: Session>(
         ],
     )
     .await?;
-    usage::add_file(db, &account, attachment.bytes).await?;
+    usage::add_file(db, account, attachment.bytes).await?;
     Ok(attachment)
 }

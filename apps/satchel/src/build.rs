@@ -190,7 +190,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
             reminders: options.reminders,
         };
         let access = Arc::clone(&access);
-        Arc::new(move |waiting| plan_steering(waiting, &access, features))
+        Arc::new(move |turn, waiting| plan_steering(turn, waiting, &access, features))
     };
     let services = AgentServices {
         turns: Arc::clone(&ledger.turns),

@@ -10,7 +10,7 @@ use satchel_domain::{
 use satchel_ports::{
     BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
     ToolSpec,
-    ledger::{AttachmentQuery, QuotaExceeded},
+    ledger::{AttachmentQuery, QueuedTurn, QuotaExceeded},
 };
 use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
@@ -21,6 +21,7 @@ use crate::{
     confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
+    requester::Requester,
     rounds::Rounds,
     run::publish,
     script_turn,
@@ -57,8 +58,9 @@ pub enum RecordedDecision {
 pub struct CallScope {
     /// The turn's agent, whose tools can be called.
     pub agent: Arc<AgentProfile>,
+    /// The person who asked last.
     pub requester: Sender,
-    /// Whether others can read along.
+    /// Whether others can read along, or have asked too.
     pub group: bool,
     /// Whether a schedule or a reminder has started the turn.
     pub scheduled: bool,
@@ -70,6 +72,14 @@ pub struct CallScope {
     pub script_call: Option<CallId>,
     /// Cancelled when the turn ends or is stopped.
     pub cancel: CancellationToken,
+}
+
+impl CallScope {
+    /// The scope of the calls that the model has requested last: for the person whose text it has read last.
+    pub(crate) fn for_latest_calls(&self, turn: &QueuedTurn, rounds: &Rounds) -> Self {
+        let Requester { person, is_shared } = Requester::find(turn, rounds);
+        Self { requester: person, group: self.group || is_shared, ..self.clone() }
+    }
 }
 
 /// Runs all calls concurrently. Each outcome is recorded as it arrives, in `rounds` too, so that dropping the future

@@ -241,7 +241,7 @@ async fn wait_for_decision(
 ) -> ToolDecision {
     let is_valid = |decision: &&ToolDecision| {
         let is_authorized =
-            decision.sender.id == requester.id || (services.is_owner)(conversation.channel(), &decision.sender);
+            decision.sender.is_same_person(requester) || (services.is_owner)(conversation.channel(), &decision.sender);
         is_authorized && decision.code.eq_ignore_ascii_case(code)
     };
     let mut decisions = confirmations.decisions.clone();

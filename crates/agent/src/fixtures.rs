@@ -21,7 +21,7 @@ pub(crate) fn services(ledger: MockLedger, bus: MockEventBus, model: MockLanguag
         agents: AgentProfiles::single(AgentProfile::default_agent(Arc::new(model), Toolbox::default())),
         playbooks: None,
         documents: None,
-        plan_steering: Arc::new(|_| SteeringRequests::default()),
+        plan_steering: Arc::new(|_, _| SteeringRequests::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),
         is_owners_chat: Arc::new(|_| false),

@@ -18,6 +18,7 @@ mod notices;
 pub mod profiles;
 pub mod prompt;
 mod question;
+mod requester;
 pub mod rounds;
 pub mod run;
 mod script_turn;
@@ -34,7 +35,7 @@ use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_ports::{
     Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, Reminders, SafetyTier, Turns,
-    ledger::{QueuedMessage, SteeringRequests},
+    ledger::{QueuedMessage, QueuedTurn, SteeringRequests},
 };
 use satchel_routing::deliver::DeliveryHandle;
 use tokio::sync::Notify;
@@ -106,7 +107,7 @@ pub type OwnerCheck = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 pub type OwnerChatCheck = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
 
 /// Decides what the messages queued behind a turn mean for it.
-pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Send + Sync>;
+pub type SteeringPlanner = Arc<dyn Fn(&QueuedTurn, &[QueuedMessage]) -> SteeringRequests + Send + Sync>;
 
 /// What every turn needs.
 #[derive(Clone)]

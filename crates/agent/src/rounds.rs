@@ -215,11 +215,16 @@ impl Rounds {
         &self.rounds[index.checked_sub(1).map_or(0, end)..end(index)]
     }
 
+    /// The messages that were injected into the turn, in the order in which the model reads them.
+    pub(crate) fn steered_messages(&self) -> impl Iterator<Item = &SteeringMessage> {
+        self.rounds.iter().flat_map(|round| &round.steered).chain(&self.steered)
+    }
+
     /// The messages that reached the turn while it ran, which it consumes.
     #[must_use]
     pub fn steered_ids(&self) -> Vec<InboxId> {
-        let injected = self.rounds.iter().flat_map(|round| &round.steered).chain(&self.steered);
-        injected.map(|steered| steered.id).chain(self.decision_messages.iter().copied()).collect()
+        let injected = self.steered_messages().map(|steered| steered.id);
+        injected.chain(self.decision_messages.iter().copied()).collect()
     }
 
     /// The messages of this turn after the person's message, for the model; those of earlier tasks are not for it.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use satchel_domain::{
-    CallId, Ending, InboxId, OutgoingResponse, Sender, TaskRequest, ToolCall,
+    CallId, Ending, InboxId, OutgoingResponse, TaskRequest, ToolCall,
     fold::{EMPTY_RESPONSE_TEXT, fold, with_earlier_files, with_voice_reply},
 };
 use satchel_ports::{
@@ -29,6 +29,7 @@ use crate::{
     model::call_model,
     notices::append_notices,
     prompt,
+    requester::Requester,
     rounds::{self, Round, Rounds},
     script_turn::{self, allows_empty_reply},
     tasks, voice_notes,
@@ -93,9 +94,10 @@ pub async fn run_turn(
         None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
     };
     let agent = agent.unwrap_or_else(|| services.agents.for_turn(&turn));
+    let Requester { person, is_shared } = Requester::find(&turn, &rounds);
     let scope = CallScope {
-        requester: requester(&turn),
-        group: turn.messages.iter().any(|queued| queued.message.group),
+        requester: person,
+        group: is_shared || turn.messages.iter().any(|queued| queued.message.group),
         scheduled: turn.messages.iter().any(|queued| queued.message.system_task.is_some()),
         confirmations: Confirmations::new(decisions_rx),
         inbound: rounds::turn_attachments(&turn).into(),
@@ -319,7 +321,7 @@ pub(crate) async fn run_loop(
                     Err(error) => {
                         let model = model.name();
                         tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed; the turn ends");
-                        let for_owners = is_for_owners(services, turn);
+                        let for_owners = is_for_owners(services, turn) && is_steered_by_owners(services, lane, rounds);
                         let reason = if for_owners { error.owner_message() } else { error.public_message() };
                         return Ok(LoopEnd::new(Ending::ModelFailed { reason }));
                     }
@@ -352,7 +354,8 @@ pub(crate) async fn run_loop(
             deltas.show_tools(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
         }
         rounds.rounds.push(round);
-        run_calls(services, lane, scope, calls, CallOrigin::Fresh, rounds).await?;
+        let scope = scope.for_latest_calls(turn, rounds);
+        run_calls(services, lane, &scope, calls, CallOrigin::Fresh, rounds).await?;
     }
 }
 
@@ -449,12 +452,7 @@ async fn read_steering(
     turn: &QueuedTurn,
 ) -> Result<SteeringRequests, LedgerError> {
     let queued = services.turns.list_queued_behind(&lane.lease, turn.id).await?;
-    Ok((services.plan_steering)(&queued))
-}
-
-fn requester(turn: &QueuedTurn) -> Sender {
-    let first = turn.messages.first();
-    first.map_or_else(|| Sender::new("", ""), |queued| queued.message.sender.clone())
+    Ok((services.plan_steering)(turn, &queued))
 }
 
 /// Publishes an event. A failed bus only delays others, so the error is logged here.
@@ -471,6 +469,12 @@ pub(crate) fn is_for_owners(services: &AgentServices, turn: &QueuedTurn) -> bool
         Some(task) if !task.runs_for_sender() => (services.is_owners_chat)(&message.conversation),
         _ => (services.is_owner)(message.conversation.channel(), &message.sender),
     })
+}
+
+/// Whether all messages that were injected into a turn are by owners.
+fn is_steered_by_owners(services: &AgentServices, lane: &LaneHandle, rounds: &Rounds) -> bool {
+    let channel = lane.lease.conversation.channel();
+    rounds.steered_messages().all(|steered| (services.is_owner)(channel, &steered.sender))
 }
 
 #[cfg(test)]

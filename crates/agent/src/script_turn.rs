@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, RecordedOutcome, ReminderAuthor, ReminderId, ReminderOrigin, SystemTask, ToolCall,
+    Attachment, CallId, RecordedOutcome, ReminderAuthor, ReminderId, ReminderOrigin, SystemTask, ToolCall, Visibility,
     filename::to_inline_code,
     remedy,
     script::{NO_VALUE_TEXT, RESULT_PREFIX, SCRIPT_TOOL, fenced_block, parse_script_message},
@@ -93,10 +93,10 @@ pub(crate) fn interrupted_message(turn_files: &[Attachment]) -> String {
     let mut text = "I was interrupted while the script ran: outcome unknown. What it did until then stays. I \
                     don't run it again automatically."
         .to_owned();
-    let files =
-        turn_files.iter().map(|file| format!("#{} {}", file.number, to_inline_code(file.filename.as_str(), 60)));
-    if let [first, ..] = turn_files {
-        let files = files.collect::<Vec<_>>().join(", ");
+    let visible: Vec<_> = turn_files.iter().filter(|file| file.visibility == Visibility::Deliver).collect();
+    if let [first, ..] = visible.as_slice() {
+        let name = |file: &&Attachment| format!("#{} {}", file.number, to_inline_code(file.filename.as_str(), 60));
+        let files = visible.iter().map(name).collect::<Vec<_>>().join(", ");
         let _ = write!(text, " Files of this turn so far: {files}. `/resend {}` sends the first.", first.number);
     }
     text

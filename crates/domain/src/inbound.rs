@@ -26,6 +26,12 @@ impl Sender {
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self { id: id.into(), name: name.into(), handle: None }
     }
+
+    /// Returns whether both are the same person, on one channel. Nobody is the same as somebody without an id.
+    #[must_use]
+    pub fn is_same_person(&self, other: &Self) -> bool {
+        !self.id.is_empty() && self.id == other.id
+    }
 }
 
 /// A file that came with a message and that the channel can fetch.

@@ -262,7 +262,7 @@ pub async fn handle_command(
             forget_files(&*ledger.storage, context, arguments, services, &changes).await?
         }
         ChatCommand::ForgetAll(all) => {
-            let reply = forget_all(*all, ledger, context, services).await?;
+            let reply = forget_all(*all, ledger, context, services, agents).await?;
             (history, buttons) = (reply.1, reply.2);
             reply.0
         }

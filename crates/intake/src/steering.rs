@@ -1,7 +1,9 @@
 //! Decides what the messages queued behind a running turn request of it. Pure.
 
 use satchel_domain::{reference_block, script::parse_script_message};
-use satchel_ports::ledger::{ImmediateReply, QueuedMessage, SteeringMessage, SteeringRequests, ToolDecision};
+use satchel_ports::ledger::{
+    ImmediateReply, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
+};
 
 use crate::{
     access::AccessPolicy,
@@ -14,8 +16,16 @@ use crate::{
 /// with a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes
 /// after it must not overtake it. A person's `/stop`, decision about a tool call and request for help count at any
 /// position and block nothing.
+///
+/// Where others can write too, so does a message of another person than the turn's: it gets a turn of its own, with its
+/// sender's rights.
 #[must_use]
-pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, features: CommandFeatures) -> SteeringRequests {
+pub fn plan_steering(
+    turn: &QueuedTurn,
+    queued: &[QueuedMessage],
+    access: &AccessPolicy,
+    features: CommandFeatures,
+) -> SteeringRequests {
     let stop =
         queued.iter().find(|message| person_command(message) == Some(ChatCommand::Stop)).map(|message| message.id);
     let inject = queued
@@ -27,7 +37,7 @@ pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, features: 
             let is_plain_message = ChatCommand::parse(text).is_none() && parse_script_message(text).is_none();
             // What a client tells about a conversation of its own is for the model of its own turn.
             let is_of_conversation = message.message.system_task.is_none() && message.message.context.is_none();
-            is_text_only && is_plain_message && is_of_conversation
+            is_text_only && is_plain_message && is_of_conversation && may_join(turn, message)
         })
         .map(|message| SteeringMessage {
             id: message.id,
@@ -42,6 +52,13 @@ pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, features: 
         decisions: queued.iter().filter_map(parse_decision).collect(),
         immediate_replies: queued.iter().filter_map(|message| immediate_reply(message, access, features)).collect(),
     }
+}
+
+/// Whether a message may become part of a turn, as far as it depends on who wrote it.
+fn may_join(turn: &QueuedTurn, queued: &QueuedMessage) -> bool {
+    let is_room = queued.message.group || turn.messages.iter().any(|own| own.message.group);
+    let is_same_person = |own: &QueuedMessage| own.message.sender.is_same_person(&queued.message.sender);
+    !is_room || turn.messages.iter().all(is_same_person)
 }
 
 /// The command by which a message may change what runs. One with files is none: what it brings must not be consumed unseen.
@@ -76,7 +93,7 @@ mod tests {
     use satchel_domain::{
         FileReference, Filename, InboundMessage, InboxId, ReminderId, Sender, SystemTask, Timestamp, TurnId,
     };
-    use satchel_ports::ledger::InboundFileState;
+    use satchel_ports::ledger::{ConversationSettings, InboundFileState};
     use uuid::Uuid;
 
     use super::*;
@@ -97,8 +114,25 @@ mod tests {
         }
     }
 
+    /// A turn that runs for the owner in a chat of their own.
+    fn running_turn() -> QueuedTurn {
+        let message = waiting(99, "do it", 0);
+        QueuedTurn {
+            id: message.turn,
+            messages: vec![message],
+            ready_at: Timestamp(0),
+            has_followers: true,
+            journal: Vec::new(),
+            draft: None,
+            crashes: 0,
+            unreported_failures: Vec::new(),
+            settings: ConversationSettings::default(),
+            history: [].into(),
+        }
+    }
+
     fn requests(messages: &[QueuedMessage]) -> SteeringRequests {
-        plan_steering(messages, &AccessPolicy::default(), CommandFeatures::default())
+        plan_steering(&running_turn(), messages, &AccessPolicy::default(), CommandFeatures::default())
     }
 
     fn injected(messages: &[QueuedMessage]) -> Vec<String> {
@@ -138,6 +172,37 @@ mod tests {
         assert!(steering.inject.is_empty());
         let captioned = requests(&[waiting(1, "/stop", 1)]);
         assert_eq!(captioned.stop, None, "a photo under which somebody wrote it is a message");
+    }
+
+    /// The attack: somebody speaks a second after the owner, and their text is done in the owner's name.
+    #[test]
+    fn other_peoples_messages_in_rooms_are_turns_of_their_own() {
+        let by = |id, person: &str, group| {
+            let mut message = waiting(id, &format!("{person} {id}"), 0);
+            message.message.sender = Sender::new(person, "Owner");
+            message.message.group = group;
+            message
+        };
+        let injected = |turn: &QueuedTurn, messages: &[QueuedMessage]| -> Vec<String> {
+            let steering = plan_steering(turn, messages, &AccessPolicy::default(), CommandFeatures::default());
+            steering.inject.into_iter().map(|steered| steered.text).collect()
+        };
+        let mut turn = running_turn();
+        turn.messages[0].message.group = true;
+        assert_eq!(injected(&turn, &[by(1, "owner", true), by(2, "7", true), by(3, "owner", true)]), ["owner 1"]);
+        assert_eq!(injected(&turn, &[by(1, "", true)]), [] as [&str; 0], "somebody without an id is another");
+
+        // What a schedule has started in a room goes on without what people say.
+        turn.messages[0].message.sender = Sender::new("satchel", "Satchel");
+        assert_eq!(injected(&turn, &[by(1, "owner", true)]), [] as [&str; 0]);
+        let unmarked = running_turn();
+        assert_eq!(injected(&unmarked, &[by(1, "7", true)]), [] as [&str; 0], "a chat can become a room");
+        assert_eq!(injected(&unmarked, &[by(1, "7", false), by(2, "owner", false)]), ["7 1", "owner 2"]);
+
+        let mut stop = by(4, "7", true);
+        stop.message.text = "/stop".to_owned();
+        let steering = plan_steering(&turn, &[stop], &AccessPolicy::default(), CommandFeatures::default());
+        assert!(steering.stop.is_some(), "whoever is in a room can stop what runs there");
     }
 
     #[test]
@@ -182,6 +247,7 @@ mod tests {
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
         let steering = plan_steering(
+            &running_turn(),
             &messages,
             &access,
             CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true },
@@ -198,7 +264,7 @@ mod tests {
 
         let message = [waiting(1, "/help", 0)];
         let help = |access: &AccessPolicy, features| {
-            let text = plan_steering(&message, access, features).immediate_replies.remove(0).text;
+            let text = plan_steering(&running_turn(), &message, access, features).immediate_replies.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"), text.contains("/agent"))
         };
         assert_eq!(

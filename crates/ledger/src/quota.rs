@@ -32,20 +32,22 @@ impl fmt::Debug for QuotaRules {
 #[derive(Debug)]
 pub struct Account {
     pub conversation: ConversationId,
-    /// The person who asked for the turn; `None` where nobody did.
+    /// The person who asked last; `None` where nobody did.
     pub person: Option<PersonKey>,
+    /// Whether all who asked are owners.
     pub is_owner: bool,
 }
 
 impl Account {
+    /// The account of the people whose texts have led to a file, the one who asked last behind the others. It has the lesser
+    /// rights of all of them.
     #[must_use]
-    pub fn new(rules: &QuotaRules, conversation: &ConversationId, person: Option<Sender>) -> Self {
+    pub fn new(rules: &QuotaRules, conversation: &ConversationId, people: &[Sender]) -> Self {
         let channel = conversation.channel();
-        let is_owner = |sender: &Sender| (rules.is_owner)(channel, sender);
         Self {
             conversation: conversation.clone(),
-            is_owner: person.as_ref().is_some_and(is_owner),
-            person: person.map(|sender| PersonKey::new(channel, &sender)),
+            is_owner: !people.is_empty() && people.iter().all(|sender| (rules.is_owner)(channel, sender)),
+            person: people.last().map(|sender| PersonKey::new(channel, sender)),
         }
     }
 

@@ -56,9 +56,9 @@ pub use self::{
         Usage, UsageQuery, UsageScope,
     },
     turns::{
-        CallDecision, CompletedTurn, ConversationSetting, ConversationSettings, HistoryChange, ImmediateReply,
-        InboundFileState, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
-        Transcription, Turns,
+        CallDecision, CompletedTurn, ConversationSetting, ConversationSettings, ForgetScope, HistoryChange,
+        ImmediateReply, InboundFileState, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests,
+        ToolDecision, Transcription, Turns,
     },
 };
 

@@ -84,9 +84,9 @@ pub struct ToolContext {
     pub call: CallId,
     /// The name of the tool.
     pub tool: String,
-    /// The person for whom the turn runs.
+    /// The person for whom the call runs: whose text the model has read last in this turn.
     pub requester: Sender,
-    /// Whether others can read along in the conversation.
+    /// Whether others can read along in the conversation, or the model has read texts of others too in this turn.
     pub group: bool,
     /// Whether a schedule or a reminder has started the turn: nobody has just asked for the call.
     pub scheduled: bool,

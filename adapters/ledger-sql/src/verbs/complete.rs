@@ -31,8 +31,8 @@ pub async fn complete_turn<S: Session>(
     match &completed.history {
         HistoryChange::Append(messages) => history::append(db, lane, turn, messages, &records).await?,
         HistoryChange::Reset => history::reset(db, lane).await?,
-        HistoryChange::Forget => {
-            forget_conversation::forget_before(db, &lease.conversation, lane, progress.sequence).await?
+        HistoryChange::Forget(scope) => {
+            forget_conversation::forget_before(db, &lease.conversation, lane, progress.sequence, scope).await?
         }
     }
     if let Some(setting) = &completed.setting {
@@ -51,7 +51,7 @@ pub async fn complete_turn<S: Session>(
 fn named_files(completed: &CompletedTurn) -> impl Iterator<Item = AttachmentId> {
     let history = match &completed.history {
         HistoryChange::Append(messages) => messages.as_slice(),
-        HistoryChange::Reset | HistoryChange::Forget => &[],
+        HistoryChange::Reset | HistoryChange::Forget(_) => &[],
     };
     let sent = completed.plan.parts.iter().flat_map(|planned| planned.content.files()).map(|item| &item.attachment);
     let files = completed.response.attachments.iter().chain(sent).chain(history.iter().flat_map(HistoryMessage::files));

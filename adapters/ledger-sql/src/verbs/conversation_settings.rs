@@ -61,3 +61,13 @@ pub(crate) async fn remove<S: Session>(db: &S, lane: LaneId) -> VerbResult<(), S
     db.run("DELETE FROM conversation_settings WHERE lane = $1", params![lane]).await?;
     Ok(())
 }
+
+/// Removes what people who aren't owners can set: whether replies are spoken, and an agent that they can leave.
+pub(crate) async fn remove_own<S: Session>(db: &S, lane: LaneId, keeps_agent: bool) -> VerbResult<(), S> {
+    let sql = match keeps_agent {
+        true => "UPDATE conversation_settings SET voice = FALSE WHERE lane = $1",
+        false => "UPDATE conversation_settings SET voice = FALSE, agent = NULL WHERE lane = $1",
+    };
+    db.run(sql, params![lane]).await?;
+    Ok(())
+}

@@ -2,7 +2,7 @@
 
 use satchel_domain::{ConversationId, Sha256};
 use satchel_ledger::quota::Account;
-use satchel_ports::ledger::{ForgetConversationOutcome, PersonKey};
+use satchel_ports::ledger::{ForgetConversationOutcome, ForgetScope, PersonKey};
 
 use crate::{
     error::VerbError,
@@ -47,7 +47,7 @@ pub async fn forget_conversation<S: Session>(
     }
     let last: i64 = db.value("SELECT MAX(sequence) FROM turns WHERE lane = $1", params![lane]).await?;
     let blobs = read_blobs(db, lane, last).await?;
-    forget_through(db, conversation, lane, last).await?;
+    forget_through(db, conversation, lane, last, &ForgetScope::Everything).await?;
     Ok(ForgetConversationOutcome::Forgotten(blobs))
 }
 
@@ -57,8 +57,9 @@ pub(crate) async fn forget_before<S: Session>(
     conversation: &ConversationId,
     lane: LaneId,
     sequence: i64,
+    scope: &ForgetScope,
 ) -> VerbResult<(), S> {
-    forget_through(db, conversation, lane, sequence - 1).await
+    forget_through(db, conversation, lane, sequence - 1, scope).await
 }
 
 /// Forgets the turns of a lane up to one.
@@ -67,6 +68,7 @@ async fn forget_through<S: Session>(
     conversation: &ConversationId,
     lane: LaneId,
     last: i64,
+    scope: &ForgetScope,
 ) -> VerbResult<(), S> {
     db.wait_for_index(lane, last).await?;
     release_quota(db, conversation, lane, last).await?;
@@ -76,9 +78,17 @@ async fn forget_through<S: Session>(
         db.run(statement, params![lane, last]).await?;
     }
     history::remove(db, lane).await?;
-    conversation_settings::remove(db, lane).await?;
+    match scope {
+        ForgetScope::Everything => {
+            conversation_settings::remove(db, lane).await?;
+            reminders::remove(db, lane).await?;
+        }
+        ForgetScope::Own { person, keeps_agent } => {
+            conversation_settings::remove_own(db, lane, *keeps_agent).await?;
+            reminders::remove_own(db, lane, person).await?;
+        }
+    }
     listings::remove(db, lane).await?;
-    reminders::remove(db, lane).await?;
     for statement in REMAINS {
         db.run(statement, params![lane, last]).await?;
     }

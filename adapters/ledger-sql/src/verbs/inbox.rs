@@ -11,6 +11,7 @@ use crate::{
     parameters::Json,
     params,
     session::{Session, VerbResult},
+    verbs::usage,
 };
 
 /// A message of a lane that is held.
@@ -40,7 +41,8 @@ pub async fn store_file<S: Session>(
     file: &NewAttachment,
 ) -> VerbResult<Attachment, S> {
     let stored = StoredMessage::find(db, lease, message).await?;
-    let attachment = attachments::store(db, &lease.conversation, stored.lane, stored.turn, file).await?;
+    let account = usage::message_account(db, &lease.conversation, stored.sequence).await?;
+    let attachment = attachments::store(db, &account, stored.lane, stored.turn, file).await?;
     let updated = db.run(
         "UPDATE inbox_files SET state = 'stored', attachment = $3, refused = NULL WHERE message = $1 AND position = $2",
         params![stored.sequence, index, attachment.id.0],

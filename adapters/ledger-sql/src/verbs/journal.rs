@@ -18,7 +18,7 @@ use crate::{
     parameters::Json,
     params, progress, rows,
     session::{Session, VerbResult},
-    verbs::{audit, questions},
+    verbs::{audit, questions, usage},
 };
 
 /// Records a model message or the end of a task.
@@ -84,8 +84,12 @@ pub async fn journal_outcome<S: Session>(
     progress::require_incomplete(db, lane, turn).await?;
     let call = CallId { turn, ordinal };
     questions::close_each(db, lane, turn, None, |asked| asked == call || asked.is_nested_in(call)).await?;
-    for file in outcome.new_files() {
-        attachments::store(db, &lease.conversation, lane, turn, &file).await?;
+    let new_files = outcome.new_files();
+    if !new_files.is_empty() {
+        let account = usage::call_account(db, &lease.conversation, turn).await?;
+        for file in new_files {
+            attachments::store(db, &account, lane, turn, &file).await?;
+        }
     }
     let files = outcome.files().map(OutcomeFile::id).collect();
     let records = attachments::require_records(db, &lease.conversation, files).await?;
@@ -106,9 +110,10 @@ pub async fn register_files<S: Session>(
 ) -> VerbResult<Vec<Attachment>, S> {
     let unknown = || VerbError::unknown(format!("incomplete turn {turn}"));
     let (conversation, lane) = lock_lane(db, turn).await?.ok_or_else(unknown)?;
+    let account = usage::call_account(db, &conversation, turn).await?;
     let mut stored = Vec::with_capacity(files.len());
     for file in files {
-        stored.push(attachments::store(db, &conversation, lane, turn, file).await?);
+        stored.push(attachments::store(db, &account, lane, turn, file).await?);
     }
     Ok(stored)
 }

@@ -182,6 +182,7 @@ impl<'a> Statement<'a> {
 
 /// Reads parts of the outbox. A draft is one of them once it stands.
 pub async fn parts<S: Session>(db: &S, query: &OutboxQuery) -> VerbResult<Vec<Part>, S> {
+    let file = query.file.map(|file| file.to_string());
     let mut statement = Statement::new(select_part!("WHERE (NOT draft OR state = 'open')"));
     if let Some(conversation) = &query.conversation {
         let lane = lanes::find_id(db, conversation).await?;
@@ -189,6 +190,10 @@ pub async fn parts<S: Session>(db: &S, query: &OutboxQuery) -> VerbResult<Vec<Pa
     }
     if let Some(part) = query.part {
         statement.push_bound(" AND parts.id =", Parameter::Id(part.0));
+    }
+    if let Some(file) = &file {
+        statement.push_bound(" AND instr(content,", Parameter::Text(file));
+        statement.push(") > 0");
     }
     if query.unsettled_only {
         statement.push(" AND NOT settled AND state <> 'open' ORDER BY turn_sequence, position");

@@ -219,6 +219,12 @@ pub(crate) async fn remove<S: Session>(db: &S, lane: LaneId) -> VerbResult<(), S
     Ok(())
 }
 
+/// Removes the reminders of a person in a conversation that is forgotten.
+pub(crate) async fn remove_own<S: Session>(db: &S, lane: LaneId, person: &PersonKey) -> VerbResult<(), S> {
+    db.run("DELETE FROM reminders WHERE lane = $1 AND person = $2", params![lane, person.to_string()]).await?;
+    Ok(())
+}
+
 pub async fn load_timezone<S: Session>(db: &S, person: &PersonKey) -> VerbResult<Option<String>, S> {
     let row: Option<(String,)> =
         db.find("SELECT timezone FROM person_settings WHERE person = $1", params![person.to_string()]).await?;

@@ -2,7 +2,7 @@
 
 use satchel_domain::{ConversationId, Sender, TurnId};
 use satchel_ledger::quota::{Account, find_excess};
-use satchel_ports::ledger::{Usage, UsageQuery, UsageScope};
+use satchel_ports::ledger::{SteeringMessage, Usage, UsageQuery, UsageScope};
 
 use crate::{
     error::VerbError,
@@ -11,17 +11,48 @@ use crate::{
     session::{Session, VerbResult},
 };
 
-/// Finds whom the files of a turn count for.
-pub(crate) async fn account<S: Session>(db: &S, conversation: &ConversationId, turn: TurnId) -> VerbResult<Account, S> {
-    let requester: Option<(Json<Sender>,)> = db
+/// Finds whom the files of a message count for.
+pub(crate) async fn message_account<S: Session>(
+    db: &S,
+    conversation: &ConversationId,
+    sequence: i64,
+) -> VerbResult<Account, S> {
+    let sender: Option<(Json<Sender>,)> = db
         .find(
+            "SELECT json_extract(message, '$.sender') FROM inbox WHERE sequence = $1 \
+         AND COALESCE(json_extract(message, '$.errand.errand'), 'reminder_prompt') = 'reminder_prompt'",
+            params![sequence],
+        )
+        .await?;
+    let people: Vec<Sender> = sender.into_iter().map(|(sender,)| sender.0).collect();
+    Ok(Account::new(&db.settings().quotas, conversation, &people))
+}
+
+/// Finds whom what the calls of a running turn make counts for: the person whose text the model has read last. Texts of
+/// others that were put into the turn are in its journal.
+pub(crate) async fn call_account<S: Session>(
+    db: &S,
+    conversation: &ConversationId,
+    turn: TurnId,
+) -> VerbResult<Account, S> {
+    let senders: Vec<(Json<Sender>,)> = db
+        .all(
             "SELECT json_extract(message, '$.sender') FROM inbox \
          WHERE turn = $1 AND COALESCE(json_extract(message, '$.errand.errand'), 'reminder_prompt') = 'reminder_prompt' \
-         ORDER BY sequence LIMIT 1",
+         ORDER BY sequence",
             params![turn.0],
         )
         .await?;
-    Ok(Account::new(&db.settings().quotas, conversation, requester.map(|(sender,)| sender.0)))
+    let steered: Vec<(Json<Vec<SteeringMessage>>,)> = db
+        .all(
+            "SELECT json_extract(entry, '$.steered') FROM journal WHERE turn = $1 AND ordinal IS NULL \
+         AND json_extract(entry, '$.entry') = 'model' AND json_extract(entry, '$.steered') <> '[]' ORDER BY position",
+            params![turn.0],
+        )
+        .await?;
+    let steered = steered.into_iter().flat_map(|(Json(messages),)| messages).map(|message| message.sender);
+    let people: Vec<Sender> = senders.into_iter().map(|(sender,)| sender.0).chain(steered).collect();
+    Ok(Account::new(&db.settings().quotas, conversation, &people))
 }
 
 /// Refuses what takes an account beyond a quota.

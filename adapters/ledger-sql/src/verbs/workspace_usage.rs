@@ -1,7 +1,8 @@
 //! What workspaces hold, as it counts for the quotas.
 
-use satchel_domain::{ConversationId, Sender};
+use satchel_domain::{ConversationId, Sender, TurnId};
 use satchel_ledger::quota::Account;
+use uuid::Uuid;
 
 use crate::{
     lanes,
@@ -30,19 +31,30 @@ pub async fn record_workspace<S: Session>(db: &S, conversation: &ConversationId,
     change(db, &account(db, conversation).await?, added).await
 }
 
-/// Finds whom a workspace counts for: where others write too, for the conversation alone.
+/// Finds whom a workspace counts for: where others write too, for the conversation alone; while a turn runs, for whoever its
+/// calls count for.
 async fn account<S: Session>(db: &S, conversation: &ConversationId) -> VerbResult<Account, S> {
+    let lane = lanes::find_id(db, conversation).await?;
     let newest: Option<(Json<Sender>, bool)> = db
         .find(
             "SELECT json_extract(inbox.message, '$.sender'), COALESCE(CAST(json_extract(inbox.message, '$.group') AS BOOLEAN), FALSE) \
          FROM turns JOIN inbox ON inbox.turn = turns.id \
          WHERE turns.lane = $1 AND turns.state <> 'merged' AND json_extract(inbox.message, '$.errand') IS NULL \
          ORDER BY turns.sequence DESC LIMIT 1",
-            params![lanes::find_id(db, conversation).await?],
+            params![lane],
         )
         .await?;
     let person = newest.and_then(|(sender, is_group)| (!is_group).then_some(sender.0));
-    Ok(Account::new(&db.settings().quotas, conversation, person))
+    let running: Option<(Uuid,)> = db
+        .find("SELECT id FROM turns WHERE lane = $1 AND state = 'queued' ORDER BY sequence LIMIT 1", params![lane])
+        .await?;
+    if let (Some((turn,)), Some(_)) = (running, &person) {
+        let account = usage::call_account(db, conversation, TurnId(turn)).await?;
+        if account.person.is_some() {
+            return Ok(account);
+        }
+    }
+    Ok(Account::new(&db.settings().quotas, conversation, person.as_slice()))
 }
 
 async fn change<S: Session>(db: &S, account: &Account, bytes: i64) -> VerbResult<(), S> {

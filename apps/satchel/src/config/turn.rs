@@ -15,7 +15,7 @@ pub struct TurnConfig {
     /// The most tool calls of one turn.
     pub tool_calls: Count<0, 10_000>,
     /// What happens to a text that arrives during a turn. `inject`: the model reads it before its next call. `wait`: it
-    /// is the next turn.
+    /// is the next turn, as another person's text in a group always is.
     steering: Steering,
 }
 

@@ -7,6 +7,7 @@ mod documents;
 mod headings;
 mod reminding;
 mod scripts;
+mod sharing;
 mod stage;
 mod tasks;
 mod tiers;

@@ -38,9 +38,20 @@ impl AgentChoice<'_> {
         let is_return = agent == self.home() && is_open(self.current());
         context.is_by_owner() || is_open(agent) || is_return
     }
+
+    /// Whether a person may leave the chosen agent for the chat's own.
+    pub(super) fn can_return(&self, context: &CommandContext<'_>) -> bool {
+        self.is_permitted(context, self.home())
+    }
+
+    /// The agents that a person can use: those that they may choose, and the one that answers.
+    fn usable<'a>(&'a self, context: &'a CommandContext<'_>) -> impl Iterator<Item = &'a AgentSummary> {
+        let agents = self.directory.agents().iter();
+        agents.filter(move |agent| *agent == self.current() || self.is_permitted(context, agent))
+    }
 }
 
-/// Lists the agents.
+/// Lists the agents that a person can use. The names of others may tell them what they are not to know.
 pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>) -> OutgoingResponse {
     let current = choice.current();
     let mut text = String::new();
@@ -49,20 +60,19 @@ pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>
         let _ =
             writeln!(text, "The agent {removed} was chosen here, but it was removed. `{}` answers.\n", current.name);
     }
-    if !choice.directory.has_choice() {
-        text.push_str("There is only one agent, so there is nothing to choose.");
+    let usable: Vec<&AgentSummary> = choice.usable(context).collect();
+    if usable.len() == 1 {
+        let _ = match choice.directory.has_choice() {
+            false => write!(text, "There is only one agent, so there is nothing to choose."),
+            true => write!(text, "`{}` answers here. There is no other agent that you can use.", current.name),
+        };
         return OutgoingResponse::from_text(text);
     }
     text.push_str("The agents:\n\n");
-    for agent in choice.directory.agents() {
+    for agent in usable {
         let _ = write!(text, "- `{}`", agent.name);
-        let remarks = [
-            (agent == current).then_some("answers here"),
-            (agent != current && !choice.is_permitted(context, agent)).then_some("only an owner can choose it"),
-        ];
-        let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
-        if !remarks.is_empty() {
-            let _ = write!(text, " ({})", remarks.join(", "));
+        if agent == current {
+            text.push_str(" (answers here)");
         }
         if !agent.description.trim().is_empty() {
             let _ = write!(text, ": {}", agent.description.trim());
@@ -80,25 +90,27 @@ pub(super) fn choose_agent(
     name: &str,
     setting: &mut Option<ConversationSetting>,
 ) -> OutgoingResponse {
-    let Some(agent) = choice.directory.find(name) else {
-        let names: Vec<String> = choice.directory.names().map(|name| format!("`{name}`")).collect();
-        let name = to_inline_code(name, MAX_NAME_CHARS);
-        return OutgoingResponse::from_text(match names.as_slice() {
-            [only] => format!("There is no agent {name}. {only} is the only one."),
-            names => format!("There is no agent {name}. The agents are {}.", names.join(", ")),
-        });
+    let Some(agent) = choice.usable(context).find(|agent| agent.name.eq_ignore_ascii_case(name)) else {
+        return unknown_agent(context, choice, name);
     };
     // The chat's own agent is not recorded: the chat gets another one with the configuration.
     let chosen = (agent != choice.home()).then_some(agent.name.as_str());
-    let is_permitted = choice.is_permitted(context, agent);
-    if agent == choice.current() && !(is_permitted && chosen != choice.chosen) {
+    if agent == choice.current() && !(choice.is_permitted(context, agent) && chosen != choice.chosen) {
         return OutgoingResponse::from_text(format!("`{}` already answers here.", agent.name));
-    }
-    if !is_permitted {
-        return OutgoingResponse::from_text(format!("Only an owner can choose the agent `{}`.", agent.name));
     }
     *setting = Some(ConversationSetting::Agent(chosen.map(str::to_owned)));
     OutgoingResponse::from_text(format!("`{}` answers here from now on.", agent.name))
+}
+
+/// The reply about an agent that doesn't exist, or that the person can't use.
+fn unknown_agent(context: &CommandContext<'_>, choice: &AgentChoice<'_>, name: &str) -> OutgoingResponse {
+    let names: Vec<String> = choice.usable(context).map(|agent| format!("`{}`", agent.name)).collect();
+    let name = to_inline_code(name, MAX_NAME_CHARS);
+    let limit = if context.is_by_owner() { "" } else { " that you can use" };
+    OutgoingResponse::from_text(match names.as_slice() {
+        [only] => format!("There is no agent {name}{limit}. {only} is the only one."),
+        names => format!("There is no agent {name}{limit}. The agents are {}.", names.join(", ")),
+    })
 }
 
 #[cfg(test)]
@@ -194,23 +206,46 @@ mod tests {
             AgentHarness { parents: vec!["telegram:-8".parse().unwrap()], ..AgentHarness::new("telegram:-9", FRIEND) };
         assert!(thread.list(None).contains("- `admin` (answers here)"), "{}", thread.list(None));
         let (reply, stored) = thread.choose(None, "default");
-        assert_eq!((reply.as_str(), stored), ("Only an owner can choose the agent `default`.", None));
+        let expected = "There is no agent `default` that you can use. The agents are `kids`, `admin`.";
+        assert_eq!((reply.as_str(), stored), (expected, None));
     }
 
+    /// The attack: a name that says what a person is not to know, such as that of a customer.
     #[test]
-    fn list_marks_current_and_forbidden_agents() {
+    fn agents_that_a_person_cannot_use_are_not_named() {
         let here = AgentHarness::new("telegram:-5", FRIEND);
         assert_eq!(
             here.list(None),
             "The agents:\n\n\
              - `default` (answers here): answers unless another agent is chosen\n\
-             - `kids`: tells stories\n\
-             - `admin` (only an owner can choose it)\n\n\
+             - `kids`: tells stories\n\n\
              `/agent NAME` chooses one for this chat."
         );
         assert!(here.list(Some("kids")).contains("- `kids` (answers here): tells stories\n"));
+        let (hidden, unknown) = (here.choose(None, "admin").0, here.choose(None, "nimda").0);
+        assert_eq!(hidden, unknown.replace("nimda", "admin"), "nobody learns whether it exists");
         let owner = AgentHarness::new("telegram:-5", OWNER);
         assert!(owner.list(None).contains("- `admin`\n"), "an owner can choose it");
+
+        let closed =
+            |name: &str| AgentSummary { name: name.into(), description: String::new(), allow: AllowedPeople::Owners };
+        let directory = AgentDirectory::new([closed("admin")], HashMap::new()).unwrap();
+        let alone = AgentHarness { directory, ..here };
+        assert_eq!(alone.list(None), "`default` answers here. There is no other agent that you can use.");
+    }
+
+    #[test]
+    fn chosen_agent_is_left_by_those_who_may_leave_it() {
+        for (chat, sender, chosen, expected) in [
+            ("telegram:-5", FRIEND, Some("kids"), true),
+            ("telegram:-5", FRIEND, Some("admin"), false),
+            ("telegram:-5", OWNER, Some("admin"), true),
+            // Its own agent is open to everyone.
+            ("telegram:-7", FRIEND, Some("admin"), true),
+        ] {
+            let here = AgentHarness::new(chat, sender);
+            assert_eq!(here.choice(chosen).can_return(&here.context()), expected, "{chat} {sender} {chosen:?}");
+        }
     }
 
     #[test]
@@ -240,7 +275,7 @@ mod tests {
     #[case::friend_returns_to_closed("-8", FRIEND, Some("kids"), "admin", Some(None))]
     #[case::friend_leaves_closed_of_chat("-8", FRIEND, None, "default", None)]
     #[case::removed_agent_is_forgotten("-5", OWNER, Some("gone"), "default", Some(None))]
-    fn only_owners_choose_closed_agents(
+    fn closed_agents_are_chosen_by_owners_alone(
         #[case] chat: &str,
         #[case] sender: &str,
         #[case] chosen: Option<&str>,
@@ -251,14 +286,14 @@ mod tests {
         assert_eq!(actual, stored.map(|agent| agent.map(str::to_owned)), "{text}");
         match stored {
             Some(_) => assert!(text.ends_with("answers here from now on."), "{text}"),
-            None => assert!(text.starts_with("Only an owner can choose the agent"), "{text}"),
+            None => assert!(text.starts_with(&format!("There is no agent `{name}` that you can use.")), "{text}"),
         }
     }
 
     #[test]
     fn private_chat_has_agent_of_its_person() {
         let private = AgentHarness { group: false, ..AgentHarness::new("telegram:9", FRIEND) };
-        assert!(private.list(None).contains("- `kids` (answers here)"));
+        assert_eq!(private.list(None), "`kids` answers here. There is no other agent that you can use.");
         let group = AgentHarness::new("telegram:9", FRIEND);
         assert!(group.list(None).contains("- `default` (answers here)"), "others write there too");
     }

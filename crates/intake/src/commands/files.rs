@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Visibility, filename::to_inline_code, size};
+use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Part, Visibility, filename::to_inline_code, size};
 use satchel_ports::{
     Archive, Ledger, LedgerError,
-    ledger::{AttachmentKey, AttachmentQuery},
+    ledger::{AttachmentKey, AttachmentQuery, OutboxQuery},
 };
 
 use crate::pairing::CommandContext;
@@ -78,7 +78,7 @@ pub(super) async fn resend_files(
         return Ok(too_many_numbers("/resend", numbers));
     }
     let ResolvedFiles { mut attachments, unknown_text: unknown } =
-        resolve_numbers(archive, conversation, numbers).await?;
+        resolve_numbers(archive, conversation, numbers, Resolvable::Delivered).await?;
     attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
     Ok(OutgoingResponse { text: unknown, voice: None, attachments })
 }
@@ -109,7 +109,7 @@ pub(super) async fn revoke_file_links(
         return Ok(too_many_numbers("/unlink", numbers));
     }
     let ResolvedFiles { attachments, unknown_text: unknown } =
-        resolve_numbers(&*ledger.archive, conversation, numbers).await?;
+        resolve_numbers(&*ledger.archive, conversation, numbers, Resolvable::All).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
         let file = format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS));
@@ -142,10 +142,20 @@ struct ResolvedFiles {
     unknown_text: Option<String>,
 }
 
+/// Which files a number may mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Resolvable {
+    /// Those that people see, or that something they got has carried.
+    Delivered,
+    /// Those that a tool keeps to itself too.
+    All,
+}
+
 async fn resolve_numbers(
     archive: &dyn Archive,
     conversation: &ConversationId,
     numbers: &[String],
+    resolvable: Resolvable,
 ) -> Result<ResolvedFiles, LedgerError> {
     let mut attachments: Vec<Attachment> = Vec::new();
     let (mut unknown, mut forgotten) = (Vec::new(), Vec::new());
@@ -155,7 +165,11 @@ async fn resolve_numbers(
             Some(number) => archive.attachment(conversation, AttachmentKey::Number(number)).await?,
             None => None,
         };
-        match found {
+        let is_resolvable = match &found {
+            Some(file) => resolvable == Resolvable::All || is_delivered(archive, file).await?,
+            None => false,
+        };
+        match found.filter(|_| is_resolvable) {
             Some(attachment) if attachment.is_forgotten() => forgotten.push(format!("#{}", attachment.number)),
             Some(attachment) if attachments.iter().any(|other| other.id == attachment.id) => {}
             Some(attachment) => attachments.push(attachment),
@@ -174,6 +188,21 @@ async fn resolve_numbers(
     Ok(ResolvedFiles { attachments, unknown_text: unknown })
 }
 
+/// Whether a file is for people. A file that a tool kept to itself is once it was part of a reply, delivered or not.
+async fn is_delivered(archive: &dyn Archive, file: &Attachment) -> Result<bool, LedgerError> {
+    if file.visibility == Visibility::Deliver {
+        return Ok(true);
+    }
+    let query = OutboxQuery {
+        conversation: Some(file.conversation.clone()),
+        file: Some(file.id),
+        include_delivered: true,
+        ..OutboxQuery::default()
+    };
+    let carries_file = |part: &Part| part.operation.files().iter().any(|item| item.attachment.id == file.id);
+    Ok(archive.parts(&query).await?.iter().any(carries_file))
+}
+
 fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
     let text = format!("`{command}` takes at most {MAX_NUMBERS} numbers at once; you gave {}.", numbers.len());
     OutgoingResponse::from_text(text)
@@ -184,7 +213,9 @@ mod tests {
     use std::num::NonZeroU64;
 
     use satchel_domain::{
-        AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, Sender, Sha256, Timestamp, TurnId,
+        AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, PartContent, PartId, Sender, Sha256,
+        Timestamp, TurnId,
+        part::{FileForm, FileItem},
     };
     use satchel_ports::{MockArchive, MockLedger};
     use uuid::Uuid;
@@ -213,7 +244,7 @@ mod tests {
             media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
-            visibility: Visibility::Internal,
+            visibility: Visibility::Deliver,
             link_revocation: None,
         }
     }
@@ -239,12 +270,44 @@ mod tests {
         assert!(answer.text.unwrap().contains("no file `99`, `xy` here"));
     }
 
+    /// The attack: a number that `/files` leaves out brings what a tool has kept to itself.
+    #[tokio::test]
+    async fn internal_file_is_resent_only_once_delivered() {
+        for (carried, is_resent) in [(None, false), (Some(4), false), (Some(17), true)] {
+            let internal = Attachment { visibility: Visibility::Internal, ..file(17, "notes.json") };
+            let mut archive = MockArchive::new();
+            archive.expect_attachment().returning(move |_, _| Ok(Some(internal.clone())));
+            archive.expect_parts().times(1).returning(move |query| {
+                assert_eq!(query.file, Some(AttachmentId(Uuid::from_u128(17))));
+                assert!(query.include_delivered && query.conversation == Some(conversation()));
+                let part = |number| {
+                    let item = FileItem {
+                        attachment: file(number, "notes.json"),
+                        form: FileForm::Document,
+                        caption: String::new(),
+                    };
+                    let (id, turn) = (PartId(Uuid::from_u128(1)), TurnId(Uuid::nil()));
+                    Part::new(id, conversation(), turn, 0, PartContent::File(item), Timestamp(0))
+                };
+                Ok(carried.map(part).into_iter().collect())
+            });
+            let answer = resend_files(&archive, &conversation(), &numbers("17")).await.unwrap();
+            let unknown = "There is no file `17` here. `/files` shows each file's number.";
+            assert_eq!(
+                (answer.attachments.len(), answer.text.as_deref()),
+                match is_resent {
+                    true => (1, None),
+                    false => (0, Some(unknown)),
+                }
+            );
+            assert!(answer.attachments.iter().all(|file| file.visibility == Visibility::Deliver));
+        }
+    }
+
     #[tokio::test]
     async fn files_are_listed_with_number_name_type_size() {
         let mut ledger = MockArchive::new();
-        ledger
-            .expect_attachments()
-            .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
+        ledger.expect_attachments().returning(|_| Ok(vec![file(3, "*b*.jpg")]));
         let text = list_files(&ledger, &conversation(), 1).await.unwrap().text.unwrap();
         assert!(text.contains("- #3 `*b*.jpg` image/jpeg 245 KB\n"), "{text}");
     }

@@ -3,11 +3,11 @@
 use satchel_domain::{Button, InboundMessage, OutgoingResponse, remedy};
 use satchel_ports::{
     Ledger, LedgerError,
-    ledger::{HistoryChange, OutboxQuery, TurnQuery, UsageQuery, UsageScope},
+    ledger::{ForgetScope, HistoryChange, OutboxQuery, PersonKey, TurnQuery, UsageQuery, UsageScope},
 };
 
 use super::{
-    ChatCommand,
+    AgentChoice, ChatCommand,
     storage::{StorageServices, format_usage},
 };
 use crate::pairing::CommandContext;
@@ -37,12 +37,14 @@ impl ForgetAll {
 /// A reply, what the history becomes, and the buttons below it.
 type Reply = (OutgoingResponse, HistoryChange, Vec<Button>);
 
-/// Asks, or removes the workspace and leaves the rest to the commit of the turn: a crash between the two repeats both.
+/// Asks, or removes the workspace and leaves the rest to the commit of the turn: a crash between the two repeats both. What
+/// owners have set stays, unless one of them removes it.
 pub(super) async fn forget_all(
     command: ForgetAll,
     ledger: &Ledger,
     context: &CommandContext<'_>,
     services: &StorageServices<'_>,
+    agents: &AgentChoice<'_>,
 ) -> Result<Reply, LedgerError> {
     let unchanged = |text: String| (OutgoingResponse::from_text(text), HistoryChange::Append(Vec::new()), Vec::new());
     if context.group && !context.is_by_owner() {
@@ -59,10 +61,14 @@ pub(super) async fn forget_all(
             let scope = UsageScope::Conversation(context.conversation.clone());
             let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await?;
             let files = usages.first().map(|usage| format!(" ({})", format_usage(usage))).unwrap_or_default();
+            let settings = match context.is_by_owner() {
+                true => "reminders, and what is set here",
+                false => "your reminders, and what you have set here, but not what an owner has set",
+            };
             let (text, history, _) = unchanged(format!(
                 "Remove everything that I have of this conversation, for good? That is every message and reply, all \
-                 files{files}, the workspace, reminders, and what is set here. What the chat itself shows stays there until you \
-                 delete it.\n\n`/forget all yes` removes it, `/forget all no` keeps it."
+                 files{files}, the workspace, {settings}. What the chat itself shows stays there until you delete it.\n\n\
+                 `/forget all yes` removes it, `/forget all no` keeps it."
             ));
             let button = |label: &str, answer: &str| Button {
                 label: label.to_owned(),
@@ -87,8 +93,20 @@ pub(super) async fn forget_all(
                     "The workspace could not be removed: {reason}. Messages and files are still here; please try again."
                 )));
             }
-            let done = "Removed. I have nothing of this conversation any more: no messages, no files, no settings.";
-            Ok((OutgoingResponse::from_text(done), HistoryChange::Forget, Vec::new()))
+            let (scope, done) = match context.is_by_owner() {
+                true => (
+                    ForgetScope::Everything,
+                    "Removed. I have nothing of this conversation any more: no messages, no files, no settings.",
+                ),
+                false => (
+                    ForgetScope::Own {
+                        person: PersonKey::new(context.conversation.channel(), context.sender),
+                        keeps_agent: !agents.can_return(context),
+                    },
+                    "Removed. I have none of this conversation's messages and files any more. What an owner has set here stays.",
+                ),
+            };
+            Ok((OutgoingResponse::from_text(done), HistoryChange::Forget(scope), Vec::new()))
         }
     }
 }
@@ -111,7 +129,8 @@ mod tests {
     use std::{collections::BTreeMap, io};
 
     use satchel_domain::{
-        ConversationId, InboxId, Part, PartContent, PartId, ReminderId, Sender, SystemTask, Timestamp, TurnId,
+        AgentDirectory, ConversationId, InboxId, Part, PartContent, PartId, ReminderId, Sender, SystemTask, Timestamp,
+        TurnId, agent::AgentChat,
     };
     use satchel_ports::{
         MockBlobs, MockLedger, MockWorkspace,
@@ -179,7 +198,10 @@ mod tests {
             now: Timestamp(0),
         };
         let services = StorageServices { blobs: &MockBlobs::new(), workspace: &workspace, quotas: Quotas::NONE };
-        let (response, history, buttons) = forget_all(command, &ledger.into(), &context, &services).await.unwrap();
+        let chat = AgentChat { conversation: &conversation(), parents: &[], person: None };
+        let agents = AgentChoice { directory: &AgentDirectory::default(), chosen: None, chat };
+        let reply = forget_all(command, &ledger.into(), &context, &services, &agents).await;
+        let (response, history, buttons) = reply.unwrap();
         (response.text.unwrap(), history, buttons.len())
     }
 
@@ -213,9 +235,14 @@ mod tests {
             assert_eq!(history, keeps());
         }
 
-        for (unsettled, disk_fails, expected) in
-            [(true, false, keeps()), (false, true, keeps()), (false, false, HistoryChange::Forget)]
-        {
+        let own = ForgetScope::Own { person: "telegram:2".parse().unwrap(), keeps_agent: true };
+        for (person, unsettled, disk_fails, expected) in [
+            ("2", true, false, keeps()),
+            ("2", false, true, keeps()),
+            // What an owner has set there, such as a persona, stays.
+            ("2", false, false, HistoryChange::Forget(own)),
+            ("1", false, false, HistoryChange::Forget(ForgetScope::Everything)),
+        ] {
             let mut ledger = MockLedger::default();
             ledger.archive.expect_turns().returning(|_| Ok(vec![turn_saying("/forget all")]));
             ledger
@@ -229,7 +256,12 @@ mod tests {
                 .times(usize::from(!unsettled))
                 .withf(|of| *of == conversation())
                 .returning(move |_| if disk_fails { Err(io::Error::other("the disk failed")) } else { Ok(()) });
-            let (text, history, _) = forgets(("2", false), &["all", "yes"], ledger, workspace).await;
+            let (text, history, _) = forgets((person, false), &["all", "yes"], ledger, workspace).await;
+            assert_eq!(
+                text.contains("What an owner has set here stays."),
+                person == "2" && history != keeps(),
+                "{text}"
+            );
             assert_eq!(history, expected, "{text}");
         }
         assert_eq!(ForgetAll::parse(&["all".to_owned(), "17".to_owned()]), None);

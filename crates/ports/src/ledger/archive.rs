@@ -220,6 +220,8 @@ pub struct OutboxQuery {
     pub conversation: Option<ConversationId>,
     /// Only this one.
     pub part: Option<PartId>,
+    /// Only those that name this file.
+    pub file: Option<AttachmentId>,
     /// Includes sent and replaced parts.
     pub include_delivered: bool,
     /// Only those that are still to be delivered, the oldest first; an open question is none of them.

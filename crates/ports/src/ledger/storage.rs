@@ -17,8 +17,10 @@ use crate::audit::{AuditQuery, AuditRecord};
 /// Besides that of [all ports](super):
 /// - `active_conversations` returns each conversation with a turn that is incomplete, or was completed at `since` or later.
 /// - `store_file`, `journal_outcome` and `register_files` fail with [`LedgerError::QuotaExceeded`] if a new file would
-///   take its conversation, or the turn's requester, beyond a quota. Owners have no quota, and a turn without a
-///   requester counts for its conversation alone. Quotas never keep a turn from completing or a part from settling.
+///   take its conversation, or the turn's requester, beyond a quota. That is the person whose text its model has read
+///   last; of a message's own file, its sender. Owners have no quota, unless the model has read texts of others too. A
+///   turn without a requester counts for its conversation alone. Quotas never keep a turn from completing or a part from
+///   settling.
 /// - `reserve_workspace` applies the same quotas. A workspace counts for its conversation and, outside groups, for the
 ///   person who writes there.
 /// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and

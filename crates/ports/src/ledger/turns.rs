@@ -11,7 +11,7 @@ use satchel_domain::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Lease, LedgerError};
+use super::{Lease, LedgerError, PersonKey};
 use crate::FileChange;
 
 /// The turns of a lane: their input, their steps and their end.
@@ -327,7 +327,21 @@ pub enum HistoryChange {
     /// Hides all earlier messages from the model.
     Reset,
     /// Removes all earlier turns, as [`forget_conversation`](super::Conversations::forget_conversation) does.
-    Forget,
+    Forget(ForgetScope),
+}
+
+/// What is removed of a conversation besides its earlier turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForgetScope {
+    /// All settings and reminders.
+    Everything,
+    /// What a person who isn't an owner may remove: their own reminders, and what they can set. Persona and model stay.
+    Own {
+        /// The person.
+        person: PersonKey,
+        /// Whether the chosen agent stays, too.
+        keeps_agent: bool,
+    },
 }
 
 /// What is set for a conversation. The ledger knows neither agents nor models and takes any name.

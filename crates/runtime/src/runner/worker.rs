@@ -366,7 +366,7 @@ async fn run_started(
     let services = &context.services;
     let turn = with_client_context(turn);
     match start {
-        TurnStart::Answered(reply) if reply.history == HistoryChange::Forget => {
+        TurnStart::Answered(reply) if matches!(reply.history, HistoryChange::Forget(_)) => {
             forget_conversation(context, lane, &turn, reply).await
         }
         TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,

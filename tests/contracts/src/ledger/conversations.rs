@@ -1,19 +1,21 @@
 //! Promises about conversations as people see them: listed, named, searched, forgotten.
 
-use satchel_domain::{ConversationId, InboundMessage, OutgoingResponse, Sender, TurnId};
+use satchel_domain::{
+    ConversationId, InboundMessage, OutgoingResponse, ReminderAuthor, ReminderContent, Sender, Timestamp, TurnId,
+};
 use satchel_ports::{
     AuditQuery, ChangeOutcome,
     ledger::{
         AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
-        ConversationSettings, ForgetConversationOutcome, ForgetRequest, HistoryChange, Ledger, ListingChange,
-        ReleaseMode, RenameOutcome, SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope,
-        WorkFilter,
+        ConversationSettings, ForgetConversationOutcome, ForgetRequest, ForgetScope, HistoryChange, Ledger,
+        ListingChange, NewReminder, ReleaseMode, ReminderLimits, ReminderQuery, ReminderScope, RenameOutcome,
+        SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope, WorkFilter,
     },
 };
 
 use super::{
-    LedgerFixture, audit, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
-    text_parts, with_files,
+    LedgerFixture, audit, complete_with_setting, completed_turn, conversation, file_part, message, new_file, receive,
+    sent_settlement, settle, text_parts, with_files,
 };
 
 /// A message of a conversation.
@@ -329,7 +331,10 @@ pub async fn turn_forgets_what_came_before_it(fixture: &impl LedgerFixture) {
     let behind = ledger.inbox.receive(&behind, ClaimMode::Never).await.unwrap().turn;
     let waiting = ledger.turns.list_queued_behind(&lease, command).await.unwrap().remove(0);
     let kept = ledger.turns.store_file(&lease, waiting.id, 0, &new_file("new.pdf")).await.unwrap();
-    let forgets = CompletedTurn { history: HistoryChange::Forget, ..completed_turn(command, text_parts(&["done"])) };
+    let forgets = CompletedTurn {
+        history: HistoryChange::Forget(ForgetScope::Everything),
+        ..completed_turn(command, text_parts(&["done"]))
+    };
     let part = ledger.turns.complete_turn(&lease, &forgets).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent_settlement(&part, "6")).await;
 
@@ -347,6 +352,59 @@ pub async fn turn_forgets_what_came_before_it(fixture: &impl LedgerFixture) {
     ledger.turns.complete_turn(&lease, &completed_turn(behind, Vec::new())).await.unwrap();
     assert_eq!(ledger.archive.history(&lease.conversation, 9).await.unwrap().len(), 2, "it is remembered again");
     assert!(ledger.inbox.receive(&brings, ClaimMode::IfFree).await.unwrap().duplicate, "the message is still known");
+}
+
+/// Catches: a person who leaves the persona, the model or the agent that an owner has given their chat, by forgetting it, or
+/// takes away the reminders of others.
+pub async fn forgetting_keeps_what_owners_set(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    for (chat, keeps_agent) in [("console:a", true), ("console:b", false)] {
+        let (lease, _) = receive(&ledger, &message_in(chat, &format!("{chat} 0"), "hello")).await;
+        let settings = [
+            ConversationSetting::VoiceReplies(true),
+            ConversationSetting::Agent(Some("cook".into())),
+            ConversationSetting::Persona(Some("a pirate".into())),
+            ConversationSetting::Model(Some("small".into())),
+        ];
+        for (number, setting) in (1..).zip(settings) {
+            let next = message_in(chat, &format!("{chat} {number}"), "next");
+            ledger.inbox.receive(&next, ClaimMode::Never).await.unwrap();
+            complete_with_setting(&ledger, &lease, setting).await;
+        }
+        let command = ledger.turns.next_turn(&lease).await.unwrap().expect("a turn is queued").id;
+        let reminder = |person: &str| NewReminder {
+            key: format!("{chat} {person}"),
+            conversation: lease.conversation.clone(),
+            person: Sender::new(person, "Ada"),
+            group: false,
+            content: ReminderContent::Message { text: person.to_owned(), files: Vec::new() },
+            next_at: Timestamp(50),
+            cron: None,
+            timezone: None,
+            author: ReminderAuthor::Person,
+            made_at: Timestamp(7),
+            turn: command,
+        };
+        for person in ["7", "owner"] {
+            ledger.reminders.create_reminder(&reminder(person), &ReminderLimits::default()).await.unwrap();
+        }
+        ledger.inbox.receive(&message_in(chat, &format!("{chat} behind"), "and?"), ClaimMode::Never).await.unwrap();
+        let own = ForgetScope::Own { person: "console:7".parse().unwrap(), keeps_agent };
+        let forgets = CompletedTurn { history: HistoryChange::Forget(own), ..completed_turn(command, Vec::new()) };
+        ledger.turns.complete_turn(&lease, &forgets).await.unwrap();
+
+        let next = ledger.turns.next_turn(&lease).await.unwrap().expect("a message waits");
+        let expected = ConversationSettings {
+            voice_replies: false,
+            agent: keeps_agent.then(|| "cook".to_owned()),
+            persona: Some("a pirate".to_owned()),
+            model: Some("small".to_owned()),
+        };
+        assert_eq!((next.history.len(), next.settings), (0, expected));
+        let scope = ReminderScope { conversation: Some(lease.conversation), ..ReminderScope::default() };
+        let left = ledger.reminders.list_reminders(&ReminderQuery { scope, limit: 9 }).await.unwrap();
+        assert_eq!(left.iter().map(|reminder| reminder.content.text()).collect::<Vec<_>>(), ["owner"]);
+    }
 }
 
 /// Catches: a conversation that is forgotten under the hands of a turn or of a delivery.

@@ -13,8 +13,8 @@ use satchel_ports::{
 use uuid::Uuid;
 
 use super::{
-    LedgerFixture, completed_turn, conversation, message, part_text, receive, sent_settlement, settle, settlement,
-    text_parts,
+    LedgerFixture, completed_turn, conversation, file_part, message, new_file, part_text, receive, sent_settlement,
+    settle, settlement, text_parts,
 };
 
 fn failed_settlement(part: &Part) -> Settlement {
@@ -236,6 +236,26 @@ pub async fn discard_fails_unsent_part(fixture: &impl LedgerFixture) {
     );
     let elsewhere = OutboxQuery { conversation: Some(conversation("console:b")), ..all };
     assert!(listed(elsewhere).await.is_empty());
+}
+
+/// Catches: a file that was in a reply and isn't found there, or that is found where it wasn't.
+pub async fn parts_with_a_file_are_found(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let files = ledger.turns.register_files(turn, &[new_file("sent.txt"), new_file("kept.txt")]).await.unwrap();
+    let parts = [text_parts(&["here it is"]), vec![file_part(&files[0])]].concat();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, parts)).await.unwrap();
+    for (file, count) in files.iter().zip([1, 0]) {
+        let query = OutboxQuery {
+            conversation: Some(lease.conversation.clone()),
+            file: Some(file.id),
+            include_delivered: true,
+            ..OutboxQuery::default()
+        };
+        let found = ledger.archive.parts(&query).await.unwrap();
+        assert_eq!(found.len(), count, "{}", file.filename.as_str());
+        assert!(found.iter().flat_map(|part| part.operation.files()).all(|item| item.attachment.id == file.id));
+    }
 }
 
 /// Catches: a look-up that begins in another conversation, or behind the part itself.

@@ -152,6 +152,7 @@ macro_rules! outbox_contract {
             parts::waiting_part_respects_retry_at
             parts::discard_fails_unsent_part
             parts::previous_message_is_found
+            parts::parts_with_a_file_are_found
             drafts::draft_opens_only_when_settled
             drafts::first_part_edits_draft
             drafts::draft_in_doubt_stays_in_doubt
@@ -226,6 +227,7 @@ macro_rules! conversations_contract {
             conversations::turns_are_indexed_step_by_step
             conversations::forgotten_conversation_leaves_only_keys
             conversations::turn_forgets_what_came_before_it
+            conversations::forgetting_keeps_what_owners_set
             conversations::busy_conversation_is_not_forgotten
             conversations::forgotten_conversation_frees_quota
             conversations::renamed_conversation_keeps_its_listing
@@ -266,6 +268,7 @@ macro_rules! storage_contract {
             usage::file_beyond_quota_is_refused
             usage::person_quota_spans_conversations
             usage::owners_and_system_tasks_have_no_person_quota
+            usage::calls_count_for_the_last_who_wrote
             usage::completed_turn_ignores_quotas
             usage::workspace_counts_for_quotas
             usage::forgotten_file_leaves_every_row

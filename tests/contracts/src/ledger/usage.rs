@@ -1,13 +1,13 @@
 //! Promises about what files take up, about quotas, about files that are forgotten and links that are revoked.
 
 use satchel_domain::{
-    Attachment, AttachmentId, CallId, HistoryMessage, InboundMessage, LinkRevocation, NewAttachment, OutgoingResponse,
-    Sender, SystemTask, Timestamp, ToolCall, ToolOutcome, TurnId, Visibility,
+    Attachment, AttachmentId, CallId, HistoryMessage, InboundMessage, InboxId, LinkRevocation, NewAttachment,
+    OutgoingResponse, Sender, SystemTask, Timestamp, ToolCall, ToolOutcome, TurnId, Visibility,
 };
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange,
     InboundFileState, JournalEntry, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, ReleaseMode,
-    Settlement, Transcription, Usage, UsageQuery, UsageScope, WorkFilter,
+    Settlement, SteeringMessage, Transcription, Usage, UsageQuery, UsageScope, WorkFilter,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -104,6 +104,45 @@ pub async fn owners_and_system_tasks_have_no_person_quota(fixture: &impl LedgerF
     store_file(&ledger, &lease, turn, 10).await.unwrap();
     assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (0, 0, 0));
     assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 1).await).scope, QuotaScope::Conversation);
+}
+
+/// What a model answers once it has read what somebody else has sent meanwhile.
+fn answer_to(person: &str, message: u128) -> JournalEntry {
+    JournalEntry::Model {
+        agent: None,
+        task: None,
+        steered: vec![SteeringMessage {
+            id: InboxId(Uuid::from_u128(message)),
+            sender: Sender::new(person, "Ben"),
+            text: "and this".to_owned(),
+            origin: None,
+        }],
+        text: String::new(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+    }
+}
+
+/// The attack: somebody speaks a second after an owner, whose files have no quota, and the files count for the owner.
+pub async fn calls_count_for_the_last_who_wrote(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open_with_quotas(100, 5).await;
+    let (lease, turn) = receive(&ledger, &message_from("owner", "telegram:1", "1")).await;
+    ledger.turns.journal_message(&lease, turn, &answer_to("7", 1)).await.unwrap();
+    let full = QuotaExceeded { scope: QuotaScope::Person, used: 0, quota: 5, needed: 6 };
+    assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 6).await), full);
+    assert_eq!(expect_quota_exceeded(ledger.turns.register_files(turn, &[sized_file(6)]).await), full);
+    assert_eq!(expect_quota_exceeded(ledger.storage.reserve_workspace(&lease.conversation, 6).await), full);
+    store_file(&ledger, &lease, turn, 4).await.unwrap();
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (1, 4, 0));
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:owner")).await, (0, 0, 0));
+
+    // The other way round, an owner's file counts for the owner, and what somebody else wanted has no more room for that.
+    let (lease, turn) = receive(&ledger, &message_from("8", "telegram:2", "2")).await;
+    ledger.turns.journal_message(&lease, turn, &answer_to("owner", 2)).await.unwrap();
+    assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 6).await), full);
+    store_file(&ledger, &lease, turn, 5).await.unwrap();
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:owner")).await, (1, 5, 0));
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:8")).await, (0, 0, 0));
 }
 
 /// Catches: a turn that can never be completed, since its reply names files for which there is no more room, and a file

@@ -188,11 +188,13 @@ async fn only_permitted_people_choose_agents() {
     let kids = harness.ask(&ben()).await;
     for agent in ["admin", "default"] {
         let reply = harness.command(&ben(), &format!("/agent {agent}")).await;
-        assert_eq!(reply, format!("Only an owner can choose the agent `{agent}`."));
+        assert_eq!(reply, format!("There is no agent `{agent}` that you can use. `kids` is the only one."));
     }
     assert_eq!(harness.ask(&ben()).await, kids, "he can't leave the agent of his chat");
     assert_eq!(harness.command(&ben(), "/agent kids").await, "`kids` already answers here.");
-    assert!(harness.command(&ben(), "/agent cook").await.ends_with("The agents are `default`, `kids`, `admin`."));
+    assert!(harness.command(&ben(), "/agent cook").await.ends_with("`kids` is the only one."));
+    let list = harness.command(&ben(), "/agent").await;
+    assert_eq!(list, "`kids` answers here. There is no other agent that you can use.");
 
     let TestPlatform::Telegram(telegram) = &harness.product.platform else { unreachable!("it is Telegram") };
     let stranger = telegram.private_chat(telegram.person(STRANGER, "Eve"));

@@ -65,6 +65,37 @@ async fn only_requester_or_owner_approves_tool_once() {
     assert_eq!(telegram.transcript().files(group).len(), 1, "nothing was written");
 }
 
+/// The attack: Bob speaks while the owner's turn runs, and what he wants is done, and confirmed, in her name.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_persons_message_in_a_group_runs_in_their_name() {
+    let harness = PairingHarness::start(ANN, SETTINGS).await;
+    let telegram = &harness.telegram;
+    approve_person(&harness, BOB, 0).await;
+    let group = telegram.group("Family", &[ANN, BOB]);
+    telegram.person_says(group, ANN, "write notes.txt: buy milk");
+    let (_, question) = harness.wait_for_message(group, 0).await;
+    telegram.person_says(group, BOB, "write bobs.txt: and bread");
+    telegram.person_presses(ANN, question, "Allow");
+
+    // The owner's turn ends with her file, and only then Bob's begins.
+    let bobs_question = |transcript: &satchel_fake_telegram::TelegramTranscript| {
+        let mut messages = transcript.visible(group);
+        let question =
+            messages.find(|message| !message.buttons.is_empty() && message.words.text.contains("bobs.txt"))?;
+        (transcript.files(group).len() == 1).then_some(question.id)
+    };
+    let asked = telegram.wait_until(|transcript| bobs_question(transcript).is_some());
+    assert!(asked.await.is_ok(), "{}", telegram.transcript());
+    let question = bobs_question(&telegram.transcript()).expect("it is open");
+    telegram.person_presses(BOB, question, "Allow");
+    let allowed = |transcript: &satchel_fake_telegram::TelegramTranscript| {
+        let question = transcript.visible(group).find(|message| message.id == question);
+        let is_allowed = question.is_some_and(|question| question.words.text.contains("Allowed by Bob"));
+        is_allowed && transcript.files(group).len() == 2
+    };
+    assert!(telegram.wait_until(allowed).await.is_ok(), "{}", telegram.transcript());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_call_awaits_decision_after_kill() {
     let mut harness = PairingHarness::start(ANN, SETTINGS).await;

@@ -203,8 +203,9 @@ impl Services<'_> {
     ) -> anyhow::Result<Vec<HostedPlatform>> {
         let (config, blobs) = (self.loaded.config(), &self.stores.blobs);
         let menu = command_menu(features);
-        let agents = agents.iter().map(|agent| agent.name.clone());
         // Everybody sees them.
+        let agents =
+            agents.iter().filter(|agent| agent.allow == AllowedPeople::Everyone).map(|agent| agent.name.clone());
         let tasks = config.playbooks.tasks().filter(|task| task.task.allow == AllowedPeople::Everyone);
         let names = discord::CommandNames {
             agents: iter::once(DEFAULT_AGENT.to_owned()).chain(agents).collect(),

@@ -41,7 +41,7 @@ fn texts(played: &Played, request: usize) -> Vec<String> {
 fn history(played: &Played) -> Vec<HistoryMessage> {
     match &played.completed.history {
         HistoryChange::Append(history) => history.clone(),
-        HistoryChange::Reset | HistoryChange::Forget => panic!("history is appended to"),
+        HistoryChange::Reset | HistoryChange::Forget(_) => panic!("history is appended to"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use satchel_domain::{
-    Ending, OutgoingResponse, PartContent, PartId, SystemTask, ToolOutcome, WakeRequest,
+    Attachment, Ending, OutgoingResponse, PartContent, PartId, SystemTask, ToolOutcome, Visibility, WakeRequest,
     part::{FailureReason, UndeliveredPart},
 };
 use satchel_ports::{ModelMessage, OutcomeReader, SafetyTier, ToolError, ledger::JournalEntry};
@@ -77,13 +77,15 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
         task: None,
     };
     stage.turn.journal = vec![call];
-    stage.made = vec![file(2, "second.txt"), file(1, "first.txt")];
+    let internal = Attachment { visibility: Visibility::Internal, ..file(1, "notes.json") };
+    stage.made = vec![file(3, "second.txt"), file(2, "first.txt"), internal];
     let played = stage.play().await;
     let said = played.completed.response.text.unwrap();
     assert!(said.contains("outcome unknown") && !said.contains("never"), "{said}");
     let places = ["Files of this turn so far:", "first.txt", "second.txt"].map(|word| said.find(word).unwrap());
     assert!(places.is_sorted(), "{said}");
-    assert!(said.contains("#1 `first.txt`, #2 `second.txt`") && said.contains("`/resend 1`"), "{said}");
+    assert!(said.contains("#2 `first.txt`, #3 `second.txt`") && said.contains("`/resend 2`"), "{said}");
+    assert!(!said.contains("notes.json"), "people don't see it anywhere else: {said}");
     assert!(!said.contains("execute_script") && !said.contains("[attachment"), "in words for people: {said}");
     assert_eq!(played.completed.response.attachments, [], "what a script that failed has made is not sent");
 }

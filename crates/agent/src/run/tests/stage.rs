@@ -159,7 +159,7 @@ fn question_part(lease: &Lease, question: &NewQuestion, number: usize) -> Part {
 }
 
 /// The agent knows commands only through the function that it is given; this one is as simple as can be.
-fn steer(waiting: &[QueuedMessage]) -> SteeringRequests {
+fn steer(_: &QueuedTurn, waiting: &[QueuedMessage]) -> SteeringRequests {
     let stop = waiting.iter().find(|queued| queued.message.text == "/stop").map(|queued| queued.id);
     let inject = waiting.iter().filter(|queued| !queued.message.text.starts_with('/')).map(|queued| SteeringMessage {
         id: queued.id,

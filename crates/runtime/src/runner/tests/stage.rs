@@ -183,8 +183,8 @@ impl Stage {
             )),
             playbooks: None,
             documents: None,
-            plan_steering: Arc::new(|waiting| {
-                plan_steering(waiting, &AccessPolicy::default(), CommandFeatures::default())
+            plan_steering: Arc::new(|turn, waiting| {
+                plan_steering(turn, waiting, &AccessPolicy::default(), CommandFeatures::default())
             }),
             links: None,
             is_owner: Arc::new(|_, _| false),
