@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use crate::{
+    body::{read_body_up_to, read_error_body},
     error::{ErrorMapper, ProviderError, ProviderErrorKind},
     settings::{ModelProvider, ModelTarget},
 };
@@ -34,10 +35,13 @@ pub(crate) async fn check_model(
 }
 
 async fn probe_server(http: &Client, target: &ModelTarget, error_mapper: &ErrorMapper) -> Result<(), ProviderError> {
-    let response =
+    let mut response =
         check_request(http, target).send().await.map_err(|error| error_mapper.map_connection_error(&error))?;
-    let (status, headers) = (response.status(), response.headers().clone());
-    let body = read_body(response, error_mapper).await?;
+    let status = response.status();
+    let body = match status.is_success() {
+        true => read_body(&mut response, error_mapper).await?,
+        false => read_error_body(&mut response, CHECK_TIMEOUT).await,
+    };
     let is_openai_api = matches!(target.provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
     if is_openai_api && status == StatusCode::FORBIDDEN && body.contains("Missing scopes") {
         // A restricted key that may call models but not list them is valid.
@@ -48,7 +52,7 @@ async fn probe_server(http: &Client, target: &ModelTarget, error_mapper: &ErrorM
         return Ok(());
     }
     if !status.is_success() {
-        return Err(error_mapper.map_status(status, &body, &headers));
+        return Err(error_mapper.map_status(status, &body, response.headers()));
     }
     let json: Value =
         serde_json::from_str(&body).map_err(|_| error_mapper.provider_error(ProviderErrorKind::NotFound))?;
@@ -88,29 +92,17 @@ fn check_request(http: &Client, target: &ModelTarget) -> RequestBuilder {
 
 /// A URL below the server's address.
 fn endpoint_url(target: &ModelTarget, path: &[&str]) -> Url {
-    let mut url = Url::parse(target.address.expose_secret()).expect("the address was checked");
+    let mut url = target.url();
     let segments = path.iter().flat_map(|part| part.split('/'));
     url.path_segments_mut().expect("an http address has a path").pop_if_empty().extend(segments);
     url
 }
 
 /// Reads a response's body up to a limit.
-async fn read_body(mut response: Response, error_mapper: &ErrorMapper) -> Result<String, ProviderError> {
-    match read_body_up_to(&mut response, MAX_RESPONSE_BYTES).await {
+async fn read_body(response: &mut Response, error_mapper: &ErrorMapper) -> Result<String, ProviderError> {
+    match read_body_up_to(response, MAX_RESPONSE_BYTES).await {
         Ok(Some(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
         Ok(None) => Err(error_mapper.provider_error(ProviderErrorKind::InvalidResponse)),
         Err(error) => Err(error_mapper.map_connection_error(&error)),
     }
-}
-
-/// A response's body; `None` when it is longer than `limit` bytes.
-pub(crate) async fn read_body_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > limit {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Some(body))
 }

@@ -5,7 +5,6 @@
 
 use std::{fmt, time::Duration};
 
-use genai::webc::{self, StreamTimeout};
 use reqwest::{StatusCode, header::HeaderMap};
 use satchel_domain::filename::is_unsafe_char;
 use satchel_ports::ModelError;
@@ -54,6 +53,8 @@ pub(crate) enum ProviderErrorKind {
     InvalidResponse,
     /// The answer did not end.
     ResponseTooLong,
+    /// This machine has no port or file handle for the request.
+    RelayFailed,
     /// The request was refused for another reason.
     Refused,
 }
@@ -71,6 +72,7 @@ impl ProviderErrorKind {
                 | Self::Stalled
                 | Self::Truncated
                 | Self::InvalidResponse
+                | Self::RelayFailed
         )
     }
 
@@ -162,31 +164,15 @@ impl ErrorMapper {
 
     /// Maps an error of the vendor's client. `frame` is the last one of the stream.
     pub(crate) fn map_client_error(&self, error: &genai::Error, frame: &str) -> ProviderError {
-        match error {
-            genai::Error::HttpError { status, body, headers, .. } => self.map_status(*status, body, headers),
-            genai::Error::WebStream { error, .. } => {
-                if let Some(inner) = error.downcast_ref::<genai::Error>() {
-                    return self.map_client_error(inner, frame);
-                }
-                match (error.downcast_ref::<StreamTimeout>(), error.downcast_ref::<reqwest::Error>()) {
-                    (Some(StreamTimeout::Headers), _) => self.provider_error(ProviderErrorKind::Timeout),
-                    (Some(StreamTimeout::Read), _) => self.provider_error(ProviderErrorKind::Stalled),
-                    (None, Some(error)) => self.map_connection_error(error),
-                    (None, None) => self.provider_error(ProviderErrorKind::InvalidResponse),
-                }
-            }
-            genai::Error::WebModelCall { webc_error: webc::Error::Reqwest(error), .. } => {
-                self.map_connection_error(error)
-            }
+        let reported = match error {
             // The frame holds more than what the client made of it.
             genai::Error::ChatResponse { body, .. } => {
-                self.map_frame(frame).unwrap_or_else(|| self.map_body(None, body, None))
+                Some(self.map_frame(frame).unwrap_or_else(|| self.map_body(None, body, None)))
             }
-            genai::Error::StreamParse { .. } => {
-                self.map_frame(frame).unwrap_or_else(|| self.provider_error(ProviderErrorKind::InvalidResponse))
-            }
-            _ => self.provider_error(ProviderErrorKind::InvalidResponse),
-        }
+            genai::Error::StreamParse { .. } => self.map_frame(frame),
+            _ => None,
+        };
+        reported.unwrap_or_else(|| self.provider_error(ProviderErrorKind::InvalidResponse))
     }
 
     /// Maps an error frame of the stream; `None` for any other frame.
@@ -266,6 +252,11 @@ impl ErrorMapper {
                 format!("{provider_name} sent an answer that could not be understood")
             }
             ProviderErrorKind::ResponseTooLong => "its answer did not end".to_owned(),
+            ProviderErrorKind::RelayFailed => {
+                format!(
+                    "the request could not be sent to {provider_name}: this machine has no free port or file handle"
+                )
+            }
             ProviderErrorKind::Refused => {
                 let status = status.map(|status| format!(" ({})", status.as_u16())).unwrap_or_default();
                 match self.redact(message) {

@@ -1,9 +1,11 @@
 //! Models behind the network: OpenAI, Anthropic, Gemini, Ollama and compatible servers, as one `LanguageModel`.
 //!
 //! A request is built as data first (`provider_messages`, by the table in `capabilities`), then handed to the vendor's
-//! client. `response_stream` reads the answer, and `error` maps failures to messages. Everything that can be decided
-//! without the network is a pure function.
+//! client. The client's request and the answer pass through a `relay`, which keeps the answer within limits.
+//! `response_stream` reads the answer, and `error` maps failures to messages. Everything that can be decided without the
+//! network is a pure function.
 
+mod body;
 mod capabilities;
 mod check;
 mod error;
@@ -14,6 +16,7 @@ mod media_kind;
 mod ollama;
 mod provider_messages;
 mod reasoning;
+mod relay;
 mod remote;
 mod request;
 mod request_policy;

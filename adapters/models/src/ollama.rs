@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
-    check::read_body_up_to,
+    body::read_body_up_to,
     remote::http_client,
     request_policy::RequestPolicy,
     settings::{ModelProvider, ModelSettings},

@@ -25,10 +25,11 @@ use tracing::{Dispatch, instrument::WithSubscriber};
 use crate::{
     capabilities::FileRules,
     check,
-    error::{ErrorMapper, ProviderError},
+    error::{ErrorMapper, ProviderError, ProviderErrorKind},
     image_copies::ImageCopies,
     provider_messages::{self, ProviderTurn, ResultFiles},
     reasoning::{ReasoningBlock, ReasoningCache},
+    relay::{Relay, RelayRoute, relay_client},
     request,
     request_policy::RequestPolicy,
     response_stream::{LastFrame, ResponseStep, ResponseStream},
@@ -42,6 +43,7 @@ pub struct RemoteModel {
     rules: FileRules,
     policy: RequestPolicy,
     http: reqwest::Client,
+    /// The vendor's, which reaches the provider through a relay.
     client: Client,
     blobs: Arc<dyn Blobs>,
     /// Copies of images that the model doesn't take; `None` where nothing makes any.
@@ -87,10 +89,9 @@ impl RemoteModel {
         let target = ModelTarget::new(settings)?;
         let http = http_client(&policy, target.is_encrypted, target.is_local)
             .map_err(|reason| target.settings_error("base_url", reason))?;
-        let client = Client::builder()
-            .with_reqwest(http.clone())
-            .build()
-            .map_err(|_| target.settings_error("provider", "failed to create the HTTP client"))?;
+        let client_error = || target.settings_error("provider", "failed to create the HTTP client");
+        let relay_client = relay_client().map_err(|_| client_error())?;
+        let client = Client::builder().with_reqwest(relay_client).build().map_err(|_| client_error())?;
         let rules = FileRules::new(&target);
         let error_mapper = ErrorMapper::new(&target);
         let (reasoning, copies) = (Arc::default(), None);
@@ -132,24 +133,36 @@ impl RemoteModel {
             find_reasoning,
         )
         .await;
+        let error_mapper = self.error_mapper.clone();
+        let relay_error = |_| error_mapper.provider_error(ProviderErrorKind::RelayFailed);
+        let relay = Relay::bind().await.map_err(relay_error)?;
+        let url = self.target.url();
+        let endpoint = Endpoint::from_owned(relay.address_for(&url).map_err(relay_error)?);
         let last_frame = Arc::new(LastFrame::new(provider));
-        let mut options = chat_options(&self.target, &self.policy);
+        let mut options = chat_options(&self.target);
         options.raw_frame_sink = Some(last_frame.clone());
         // The request is serialised here and dropped; only one body stays in memory.
-        let stream_request = self.client.exec_chat_stream(self.service_target(), request, Some(&options));
+        let stream_request = self.client.exec_chat_stream(self.service_target(endpoint), request, Some(&options));
         let response = stream_request
             .with_subscriber(Dispatch::none())
             .await
-            .map_err(|error| self.error_mapper.map_client_error(&error, ""))?;
-        let error_mapper = self.error_mapper.clone();
-        let mut stream =
-            ResponseStream::new(response.stream, provider, prepared.names.clone(), last_frame, error_mapper);
+            .map_err(|error| error_mapper.map_client_error(&error, ""))?;
+        let route = RelayRoute {
+            http: self.http.clone(),
+            url,
+            provider,
+            policy: self.policy,
+            error_mapper: error_mapper.clone(),
+        };
+        let exchange = Box::pin(relay.run(route));
+        let names = Arc::clone(&prepared.names);
+        let mut stream = ResponseStream::new(response.stream, exchange, provider, names, last_frame, error_mapper);
         let first = stream.next().await?;
         Ok((stream, first))
     }
 
-    fn service_target(&self) -> ServiceTarget {
-        let ModelTarget { provider, model, address, key, .. } = &self.target;
+    fn service_target(&self, endpoint: Endpoint) -> ServiceTarget {
+        let ModelTarget { provider, model, key, .. } = &self.target;
         let kind = match (provider, key) {
             // The same wire; the client's other adapter requires a key.
             (ModelProvider::OpenAi, None) => AdapterKind::Omlx,
@@ -165,7 +178,6 @@ impl RemoteModel {
             // A user's own server that needs no key ignores this one.
             (_, None) => AuthData::from_single("none"),
         };
-        let endpoint = Endpoint::from_owned(address.expose_secret());
         ServiceTarget { endpoint, auth, model: ModelIden::new(kind, model.as_str()) }
     }
 }
@@ -271,13 +283,9 @@ impl ForwardingStream {
     }
 }
 
-/// The options for the vendor's client.
-fn chat_options(target: &ModelTarget, policy: &RequestPolicy) -> ChatOptions {
-    let mut options = ChatOptions::default()
-        .with_capture_usage(true)
-        .with_capture_tool_calls(true)
-        .with_stream_header_timeout(policy.response_timeout)
-        .with_stream_read_timeout(policy.idle_timeout);
+/// The options for the vendor's client. Timeouts are the relay's.
+fn chat_options(target: &ModelTarget) -> ChatOptions {
+    let mut options = ChatOptions::default().with_capture_usage(true).with_capture_tool_calls(true);
     // Anthropic and a few others require their reasoning back; for the rest, nothing would use it.
     options.capture_reasoning_content =
         Some(target.provider == ModelProvider::Anthropic || target.needs_reasoning_echo());

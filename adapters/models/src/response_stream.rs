@@ -2,14 +2,19 @@
 
 use std::{
     collections::HashSet,
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::Poll,
 };
 
-use futures::{StreamExt, future};
+use futures::{
+    StreamExt,
+    future::{self, BoxFuture},
+    stream::CatchUnwind,
+};
 use genai::chat::{
     ChatFrameSink, ChatStream, ChatStreamEvent, ContentPart, FrameCtx, RawFrameRef, StopReason, StreamEnd, ToolCall,
 };
@@ -34,9 +39,6 @@ const MAX_TOOL_NAME_BYTES: usize = 256;
 /// The longest reasoning of one answer, in bytes.
 const MAX_REASONING_BYTES: usize = 8 << 20;
 
-/// The most bytes of one answer on the wire, used or not.
-const MAX_RESPONSE_BYTES: usize = 64 << 20;
-
 /// How much of the last frame is kept in case it reports an error.
 const MAX_FRAME_BYTES: usize = 16 << 10;
 
@@ -48,8 +50,6 @@ pub(crate) struct LastFrame {
     is_lost: AtomicBool,
     /// Whether the client skips such frames.
     skips_unparsable: bool,
-    /// How many bytes all frames had.
-    bytes: AtomicUsize,
 }
 
 impl LastFrame {
@@ -63,15 +63,10 @@ impl LastFrame {
     fn text(&self) -> String {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    fn exceeds_limit(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) > MAX_RESPONSE_BYTES
-    }
 }
 
 impl ChatFrameSink for LastFrame {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
-        self.bytes.fetch_add(frame.data.len() + frame.event.map_or(0, str::len), Ordering::Relaxed);
         if self.skips_unparsable && !frame.data.is_empty() && frame.json().is_none() {
             self.is_lost.store(true, Ordering::Relaxed);
         }
@@ -92,7 +87,12 @@ pub(crate) enum ResponseStep {
 
 /// An answer that is coming in. Dropping it ends the request.
 pub(crate) struct ResponseStream {
-    stream: ChatStream,
+    /// A provider that makes the vendor's client panic gives no answer; nothing else is lost.
+    stream: CatchUnwind<AssertUnwindSafe<ChatStream>>,
+    /// Passes the answer on to the client; `None` once it has ended.
+    relay: Option<BoxFuture<'static, Result<(), ProviderError>>>,
+    /// Why the relay ended early. The client only sees an end.
+    failure: Option<ProviderError>,
     provider: ModelProvider,
     names: Arc<ToolNames>,
     last_frame: Arc<LastFrame>,
@@ -102,14 +102,18 @@ pub(crate) struct ResponseStream {
 }
 
 impl ResponseStream {
+    /// An answer that `relay` passes on to `stream`.
     pub(crate) fn new(
         stream: ChatStream,
+        relay: BoxFuture<'static, Result<(), ProviderError>>,
         provider: ModelProvider,
         names: Arc<ToolNames>,
         last_frame: Arc<LastFrame>,
         error_mapper: ErrorMapper,
     ) -> Self {
-        Self { stream, provider, names, last_frame, error_mapper, reasoning_bytes: 0 }
+        let stream = AssertUnwindSafe(stream).catch_unwind();
+        let (relay, failure) = (Some(relay), None);
+        Self { stream, relay, failure, provider, names, last_frame, error_mapper, reasoning_bytes: 0 }
     }
 
     /// The next step. Nothing follows an end or an error.
@@ -135,23 +139,36 @@ impl ResponseStream {
                 }
                 Some(Ok(ChatStreamEvent::End(end))) => return self.finish(end),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(self.error_mapper.map_client_error(&error, &self.last_frame.text())),
-                None => return Err(self.error_mapper.provider_error(ProviderErrorKind::Truncated)),
+                Some(Err(error)) => {
+                    let is_transport_error = matches!(error, genai::Error::WebStream { .. });
+                    let failure = self.failure.take().filter(|_| is_transport_error);
+                    let mapped = || self.error_mapper.map_client_error(&error, &self.last_frame.text());
+                    return Err(failure.unwrap_or_else(mapped));
+                }
+                None => {
+                    let truncated = || self.error_mapper.provider_error(ProviderErrorKind::Truncated);
+                    return Err(self.failure.take().unwrap_or_else(truncated));
+                }
             }
         }
     }
 
-    /// The client's next event, or an error once the answer is too long. The limit is checked on every poll, because
-    /// many frames cause no event.
+    /// The client's next event. The relay, on which it depends, is polled with it.
     async fn next_event(&mut self) -> Result<Option<Result<ChatStreamEvent, genai::Error>>, ProviderError> {
-        let polled = future::poll_fn(|context| match self.stream.poll_next_unpin(context) {
-            _ if self.last_frame.exceeds_limit() => Poll::Ready(None),
-            polled => polled.map(Some),
+        let event = future::poll_fn(|context| {
+            if let Some(relay) = &mut self.relay
+                && let Poll::Ready(ended) = relay.as_mut().poll(context)
+            {
+                self.relay = None;
+                self.failure = ended.err();
+            }
+            self.stream.poll_next_unpin(context)
         });
-        polled.await.ok_or_else(|| self.error_mapper.provider_error(ProviderErrorKind::ResponseTooLong))
+        let event = event.await.transpose();
+        event.map_err(|_panic| self.error_mapper.provider_error(ProviderErrorKind::InvalidResponse))
     }
 
-    fn finish(&self, end: StreamEnd) -> Result<ResponseStep, ProviderError> {
+    fn finish(&mut self, end: StreamEnd) -> Result<ResponseStep, ProviderError> {
         let mut is_truncated = false;
         if self.last_frame.is_lost.load(Ordering::Relaxed) {
             return Err(self.error_mapper.provider_error(ProviderErrorKind::InvalidResponse));
@@ -164,7 +181,7 @@ impl ResponseStream {
                 ModelProvider::OpenAiResponses | ModelProvider::Gemini | ModelProvider::Ollama
             ) =>
             {
-                let reported = self.error_mapper.map_frame(&self.last_frame.text());
+                let reported = self.error_mapper.map_frame(&self.last_frame.text()).or_else(|| self.failure.take());
                 return Err(reported.unwrap_or_else(|| self.error_mapper.provider_error(ProviderErrorKind::Truncated)));
             }
             Some(StopReason::ContentFilter(_)) => {

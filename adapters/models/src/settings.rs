@@ -144,6 +144,10 @@ impl ModelTarget {
         })
     }
 
+    pub(crate) fn url(&self) -> Url {
+        Url::parse(self.address.expose_secret()).expect("the address was checked")
+    }
+
     /// The server's name for people: the provider, or "the server" where another one offers its API.
     pub(crate) fn display_name(&self) -> &'static str {
         match (self.is_custom_server, self.provider) {

@@ -1,9 +1,15 @@
 //! A server that doesn't stop is left before it has filled the memory.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use satchel_fake_model::ModelWire;
-use satchel_models::ModelSettings;
+use satchel_models::{ModelSettings, RequestPolicy};
 use secrecy::SecretString;
 use serde_json::json;
 use tokio::{
@@ -11,7 +17,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::stage::{Stage, ask, request, user};
+use crate::stage::{Stage, ask, request, short_policy, user};
 
 /// A server that answers everything with `frame`, again and again, and at last with an end that is as it should be.
 async fn repeating(frame: String, times: usize, end: &'static str) -> String {
@@ -76,4 +82,71 @@ async fn endless_answer_is_aborted_without_retry() {
             }
         }
     }
+}
+
+/// What a test lets a server without end send at most, should nobody leave it.
+const MAX_SENT_BYTES: usize = 512 << 20;
+
+/// What the sockets between server and client hold at most.
+const SOCKET_BYTES: usize = 24 << 20;
+
+/// A server that answers everything with `head` and then the same piece until the client leaves. Counts what is taken.
+async fn endless(head: &'static str, piece: &'static str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it listens");
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    tokio::spawn(async move {
+        let piece = piece.repeat((64 << 10) / piece.len());
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let _asked = connection.read(&mut vec![0; 64 << 10]).await;
+            let mut taken = connection.write_all(head.as_bytes()).await.is_ok();
+            while taken && counter.load(Ordering::Relaxed) < MAX_SENT_BYTES {
+                taken = connection.write_all(piece.as_bytes()).await.is_ok();
+                counter.fetch_add(piece.len(), Ordering::Relaxed);
+            }
+        }
+    });
+    (format!("http://{address}/v1/"), sent)
+}
+
+#[tokio::test]
+async fn body_without_end_is_left_at_its_limit() {
+    const ERROR: &str = "HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\n\r\n";
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+    for wire in ModelWire::ALL {
+        for (head, piece, wanted, limit) in [
+            (ERROR, "error ", "returned a server error", 64 << 10),
+            (ANSWER, "data: {\"choices\":", "its answer did not end", 8 << 20),
+            (ANSWER, ": ping\n", "its answer did not end", 64 << 20),
+        ] {
+            let stage = Stage::new().await;
+            let (address, sent) = endless(head, piece).await;
+            let settings = ModelSettings { base_url: Some(SecretString::from(address)), ..stage.settings(wire) };
+            let model = stage.model_with_policy(settings, RequestPolicy { max_retries: 0, ..short_policy() });
+            let asked = ask(&model, request(vec![user("hello", Vec::new())]));
+            let answer = tokio::time::timeout(Duration::from_secs(60), asked).await;
+            let error = answer.unwrap_or_else(|_| panic!("{wire:?} {piece:?}: it was waited for")).error;
+            let error = error.unwrap_or_else(|| panic!("{wire:?} {piece:?}: it ended well"));
+            // Ollama's answer consists of lines, of which the first is no JSON.
+            let is_unreadable = wire == ModelWire::Ollama && piece.ends_with('\n');
+            let wanted = if is_unreadable { "could not be understood" } else { wanted };
+            assert!(error.reason.contains(wanted), "{wire:?} {piece:?}: {error}");
+            let sent = sent.load(Ordering::Relaxed);
+            assert!(sent < limit + SOCKET_BYTES, "{wire:?} {piece:?}: {sent} bytes were taken");
+        }
+    }
+}
+
+/// The vendor's client makes room for as many calls as the highest index says.
+#[tokio::test]
+async fn index_of_a_call_reserves_no_memory() {
+    let frame = json!({ "choices": [{ "delta": { "tool_calls": [
+        { "index": u32::MAX, "id": "c", "function": { "name": "file_read", "arguments": "{}" } }
+    ] } }] });
+    let stage = Stage::new().await;
+    let base_url = Some(SecretString::from(repeating(format!("data: {frame}\n\n"), 1, "data: [DONE]\n\n").await));
+    let model = stage.model_with(ModelSettings { base_url, ..stage.settings(ModelWire::OpenAiChat) });
+    let error = ask(&model, request(vec![user("hello", Vec::new())])).await.error.expect("it is refused");
+    assert_eq!(error.reason, "the server sent an answer that could not be understood");
 }

@@ -1,0 +1,37 @@
+//! The bodies of responses, read up to a limit: a server may send one that has no end.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use tokio::time::timeout;
+
+/// How much of an error's body is read, in bytes: many times what a provider's message needs.
+pub(crate) const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// A response's body; `None` when it is longer than `limit` bytes.
+pub(crate) async fn read_body_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > limit {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// The beginning of an error's body: as much as arrives within the time and fits [`MAX_ERROR_BYTES`]. The status says
+/// enough about an error whose body is longer, late or incomplete.
+pub(crate) async fn read_error_body(response: &mut Response, time_limit: Duration) -> String {
+    let mut body = Vec::new();
+    let reading = async {
+        while body.len() < MAX_ERROR_BYTES
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            let room = MAX_ERROR_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        }
+    };
+    let _late = timeout(time_limit, reading).await;
+    String::from_utf8_lossy(&body).into_owned()
+}
