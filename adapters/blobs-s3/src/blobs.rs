@@ -113,13 +113,15 @@ impl Blobs for S3Blobs {
                 range.start.min(end)..end
             });
             let is_whole = range == (0..newest.size);
+            let length = range.end - range.start;
             match self.open_copy(&newest, range).await {
                 // A put has replaced it, or it was removed.
                 Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) => return Err(open_error(error)),
                 Ok(bytes) => {
-                    // Servers send small chunks; each would change threads to be hashed.
-                    let blocks = copy::into_blocks(bytes, u64::MAX).map_err(io::Error::from).boxed();
+                    // Servers send small chunks; each would change threads to be hashed. One that sends more than the file
+                    // has is not read any further.
+                    let blocks = copy::into_blocks(bytes, length).map_err(io::Error::from).boxed();
                     return Ok(if is_whole { digest::verify_blocks(blocks, *sha256) } else { blocks });
                 }
             }

@@ -50,6 +50,7 @@ impl BucketError {
         if let Some(kind) = transport_error_kind(error) {
             let why = match kind {
                 HttpErrorKind::Timeout => "doesn't answer in time",
+                HttpErrorKind::Decode => "sent an answer that is too long or can't be read",
                 _ => "can't be reached",
             };
             return Self { kind: BucketErrorKind::Passing, reason: format!("{address} {why}") };

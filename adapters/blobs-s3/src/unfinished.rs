@@ -9,11 +9,12 @@ use object_store::{
     multipart::MultipartStore,
     path::Path,
 };
-use reqwest::Url;
+use reqwest::{Response, Url};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     bucket::{BucketClient, INCOMING},
+    connector::max_answer_bytes,
     error::{BucketError, between},
 };
 
@@ -130,13 +131,27 @@ impl BucketClient {
         let authorizer = AwsAuthorizer::new(&credential, "s3", &self.region);
         authorizer.try_authorize(&mut request, None).map_err(|error| self.error(&error))?;
         let response = self.http.get(url).headers(request.headers().clone()).send().await.map_err(|_| failed())?;
-        let (status, text) = (response.status(), response.text().await.map_err(|_| failed())?);
+        let status = response.status();
+        let text = read_text(response).await.ok_or_else(failed)?;
         match status.is_success() {
             true => Ok(UploadsPage::parse(&text)),
             false => Err(BucketError::from_answer(Some(status.as_u16()), &text, &self.address)
                 .with_need("listing unfinished uploads needs the permission s3:ListBucketMultipartUploads")),
         }
     }
+}
+
+/// The text of a response; `None` if it is interrupted or too long.
+async fn read_text(mut response: Response) -> Option<String> {
+    let limit = max_answer_bytes(response.status());
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.ok()? {
+        if body.len() + chunk.len() > limit {
+            return None;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Some(String::from_utf8_lossy(&body).into_owned())
 }
 
 /// A page of the list of unfinished uploads.

@@ -9,6 +9,10 @@ use crate::{CallError, HttpTimeouts, PlatformError, UploadProgress};
 /// Largest response that is read: a hundred messages with everything they can carry are a tenth of it.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
+/// How much of an error is read, in bytes: many times what a platform's message needs. A page of a proxy may be longer, and
+/// nothing but its status is used.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
 /// A response as received, whatever its status.
 #[derive(Debug)]
 pub struct ApiResponse {
@@ -42,7 +46,7 @@ pub async fn exchange<E: PlatformError>(
     }
 }
 
-/// Reads a response to its end.
+/// Reads a response to its end; of an error, only the beginning.
 ///
 /// # Errors
 /// When the response is interrupted, stalls for longer than the idle timeout, or is too long.
@@ -51,12 +55,17 @@ pub async fn read_response<E: PlatformError>(
     idle_timeout: Duration,
 ) -> Result<ApiResponse, CallError<E>> {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let is_error = status >= 400;
     let mut body = Vec::new();
     loop {
         let chunk = tokio::time::timeout(idle_timeout, response.chunk()).await;
         let chunk = chunk.map_err(|_| CallError::Lost { reason: "the response ended early".to_owned() })?;
         match chunk.map_err(CallError::from_transport_error)? {
             None => return Ok(ApiResponse { status, headers, body }),
+            Some(chunk) if is_error && body.len() + chunk.len() > MAX_ERROR_BYTES => {
+                body.extend_from_slice(&chunk[..MAX_ERROR_BYTES - body.len()]);
+                return Ok(ApiResponse { status, headers, body });
+            }
             Some(chunk) if body.len() + chunk.len() > MAX_RESPONSE_BYTES => {
                 return Err(CallError::InvalidResponse { status, reason: "the response is too long".to_owned() });
             }

@@ -13,8 +13,8 @@ pub(crate) enum ServerScript {
     Respond(&'static str),
     /// Reads the whole request, responds with this, and keeps the connection open.
     RespondAndHold(&'static str),
-    /// Reads the whole request and responds without end.
-    RespondForever,
+    /// Reads the whole request and responds with this, and bytes without end.
+    RespondForever(&'static str),
     /// Reads nothing and keeps the connection open.
     ReadNothing,
 }
@@ -42,9 +42,9 @@ impl StubServer {
                     socket.write_all(answer.as_bytes()).await.unwrap();
                     read_to_end(&mut socket, &mut request).await;
                 }
-                ServerScript::RespondForever => {
+                ServerScript::RespondForever(answer) => {
                     read_request(&mut socket, &mut request).await;
-                    socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.unwrap();
+                    socket.write_all(answer.as_bytes()).await.unwrap();
                     while socket.write_all(&[b' '; 64 * 1024]).await.is_ok() {}
                 }
                 ServerScript::ReadNothing => std::future::pending().await,

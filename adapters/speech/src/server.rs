@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::{
     Body, Client, RequestBuilder, Response, StatusCode, Url,
     multipart::{Form, Part},
@@ -22,6 +23,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest text of one request, in characters: OpenAI's newest models accept 2000 tokens, and non-Latin scripts
 /// need up to one per character.
 const MAX_INPUT_CHARS: usize = 1_900;
+
+/// The most bytes of sound for one request: an hour of the longest samples that are common, and what goes around them.
+const MAX_SPEECH_BYTES: usize = 1 << 30;
 
 /// The largest transcription response, and how much of an error is read.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
@@ -113,9 +117,14 @@ impl SpeechServerClient {
                 "response_format": "wav",
             });
             let mut response = self.send_request(self.http.post(self.url.clone()).json(&body)).await?;
+            let mut received = 0;
             loop {
                 let bytes = response.chunk().await.map_err(|error| self.connection_error(&error))?;
                 let is_end = bytes.is_none();
+                received += bytes.as_ref().map_or(0, Bytes::len);
+                if received > MAX_SPEECH_BYTES {
+                    return Err(self.endless_response());
+                }
                 let sent = out.send(bytes.map_or(AudioChunk::End, AudioChunk::Bytes)).await;
                 match (sent, is_end) {
                     // The receiver reports its own error.
@@ -168,15 +177,16 @@ impl SpeechServerClient {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_error(&error))? {
             if body.len() + chunk.len() > max_bytes {
-                return Err(SpeechError {
-                    reason: format!("{}'s answer does not end", self.display_name),
-                    remedy: None,
-                    retryable: false,
-                });
+                return Err(self.endless_response());
             }
             body.extend_from_slice(&chunk);
         }
         Ok(body)
+    }
+
+    fn endless_response(&self) -> SpeechError {
+        let reason = format!("{}'s answer does not end", self.display_name);
+        SpeechError { reason, remedy: None, retryable: false }
     }
 
     /// Maps an error status. The server's own message is included where it says more.

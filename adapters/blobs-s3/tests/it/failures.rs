@@ -1,8 +1,15 @@
 //! Buckets that are missing, forbidden, full or away: what the error says, and whether a retry may help.
 
-use std::error::Error;
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use satchel_blobs_s3::BucketError;
+use satchel_blobs_s3::{BucketError, S3Blobs};
+use satchel_domain::Sha256;
 use satchel_ports::{BlobError, Blobs};
 use satchel_requirements::required;
 use satchel_servers::{S3Credentials, TcpProxy};
@@ -108,4 +115,82 @@ async fn full_store_is_reported_as_full() {
     assert!(matches!(error, BlobError::Full(_)), "{error:?}");
     let error = blobs.check().await.unwrap_err().to_string();
     assert!(error.contains("is full (507 XMinioStorageFull)"), "{error}");
+}
+
+/// What a test lets a server without end send at most, should nobody leave it.
+const MAX_SENT_BYTES: usize = 512 << 20;
+
+/// What the sockets between server and store hold at most.
+const SOCKET_BYTES: usize = 24 << 20;
+
+/// Returns the answer to a request, and whether bytes without end follow.
+type Answer = fn(&str) -> (String, bool);
+
+/// A store whose server chooses by the request what it answers, and whether bytes without end follow. Counts those.
+async fn unusual_store(answer: Answer) -> (S3Blobs, Arc<AtomicUsize>) {
+    const PIECE: &[u8] = &[b' '; 64 * 1024];
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+    let port = listener.local_addr().expect("it has an address").port();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.expect("a connection");
+            let counter = Arc::clone(&counter);
+            tokio::spawn(async move {
+                // All of a small request.
+                let mut request = vec![0; 64 * 1024];
+                let read = client.read(&mut request).await.unwrap_or(0);
+                let (head, is_endless) = answer(&String::from_utf8_lossy(&request[..read]));
+                let mut is_taken = client.write_all(head.as_bytes()).await.is_ok() && is_endless;
+                while is_taken && counter.load(Ordering::Relaxed) < MAX_SENT_BYTES {
+                    is_taken = client.write_all(PIECE).await.is_ok();
+                    counter.fetch_add(PIECE.len(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    (open(&format!("s3://key:secret@files?endpoint=http://127.0.0.1:{port}")), sent)
+}
+
+fn refuse(_: &str) -> (String, bool) {
+    ("HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n<Error><Code>AccessDenied</Code>".to_owned(), true)
+}
+
+fn list_without_end(_: &str) -> (String, bool) {
+    ("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<ListBucketResult>".to_owned(), true)
+}
+
+/// Lists one file of three bytes, and sends many more of it.
+fn send_more_than_listed(request: &str) -> (String, bool) {
+    if !request.contains("list-type=2") {
+        return ("HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\nconnection: close\r\n\r\n".to_owned(), true);
+    }
+    let list = format!(
+        "<ListBucketResult><Contents><Key>blobs/{}/1</Key><Size>3</Size>\
+         <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>",
+        "07".repeat(32)
+    );
+    (format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{list}", list.len()), false)
+}
+
+#[tokio::test]
+async fn answer_without_end_is_left_at_its_limit() {
+    let answers: [(Answer, &str); 2] =
+        [(refuse, "denied access (403 AccessDenied)"), (list_without_end, "sent an answer that is too long")];
+    for (answer, expected) in answers {
+        let (blobs, sent) = unusual_store(answer).await;
+        let error = blobs.check().await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        let sent = sent.load(Ordering::Relaxed);
+        assert!(sent < (8 << 20) + SOCKET_BYTES, "{expected}: {sent} bytes were taken");
+    }
+}
+
+#[tokio::test]
+async fn file_is_read_no_further_than_its_listed_size() {
+    let (blobs, sent) = unusual_store(send_more_than_listed).await;
+    assert!(read(&blobs, &Sha256([7; 32])).await.is_err());
+    let sent = sent.load(Ordering::Relaxed);
+    assert!(sent < SOCKET_BYTES, "{sent} bytes were taken");
 }

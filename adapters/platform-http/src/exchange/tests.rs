@@ -81,10 +81,19 @@ async fn incomplete_responses_are_lost(#[case] script: ServerScript, #[case] exp
 
 #[tokio::test]
 async fn endless_response_is_invalid() {
-    let server = StubServer::start(ServerScript::RespondForever).await;
+    let server = StubServer::start(ServerScript::RespondForever("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")).await;
     let error = call("http", &format!("127.0.0.1:{}", server.port)).await.unwrap_err();
     let expected = CallError::InvalidResponse { status: 200, reason: "the response is too long".to_owned() };
     assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn endless_error_is_its_beginning() {
+    let head = "HTTP/1.1 502 Bad Gateway\r\nretry-after: 7\r\nconnection: close\r\n\r\n<html>";
+    let server = StubServer::start(ServerScript::RespondForever(head)).await;
+    let response = call("http", &format!("127.0.0.1:{}", server.port)).await.unwrap();
+    assert_eq!((response.status, response.body.len()), (502, MAX_ERROR_BYTES));
+    assert!(response.body.starts_with(b"<html>") && response.headers["retry-after"] == "7");
 }
 
 #[tokio::test]

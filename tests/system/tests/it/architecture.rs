@@ -1,5 +1,6 @@
 //! The project's testable rules: dependencies between packages, and the form of source files.
 
+mod bodies;
 mod names;
 mod parsers;
 mod test_code;
