@@ -8,6 +8,5 @@ mod evaluate;
 mod file;
 mod measure;
 mod pool;
-mod slots;
 
 pub use pool::{ScriptPoolSettings, WorkerPool, probe};

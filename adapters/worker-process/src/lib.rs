@@ -2,7 +2,7 @@
 //!
 //! A [`WorkerProgram`] is started as a [`WorkerProcess`], which gets no environment and none of Satchel's own files, is
 //! read line by line, and is killed with everything that it has started. A worker confines itself with [`confine`],
-//! before it reports that it is ready.
+//! before it reports that it is ready. A [`SlotPool`] shares a number of workers fairly between people.
 //!
 //! With the feature `user-program` also the programs of the operator, such as a speech synthesiser: `run_user_program`.
 
@@ -14,6 +14,8 @@ mod framing;
 mod process;
 #[cfg(feature = "host")]
 mod program;
+#[cfg(feature = "host")]
+mod slots;
 #[cfg(feature = "user-program")]
 mod user_program;
 
@@ -23,5 +25,7 @@ pub use framing::{LineRead, LineReader};
 pub use process::{WorkerExit, WorkerProcess};
 #[cfg(feature = "host")]
 pub use program::{WorkerProgram, WorkerStartError};
+#[cfg(feature = "host")]
+pub use slots::{SlotPermit, SlotPool};
 #[cfg(feature = "user-program")]
 pub use user_program::{OutputChunk, UserProgramError, collect_output, program_name, run_user_program};

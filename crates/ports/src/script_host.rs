@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, Visibility, WakeRequest};
+use satchel_domain::{Requester, Visibility, WakeRequest};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -18,11 +18,8 @@ pub struct ScriptRequest {
     pub source: String,
     /// Variables that it finds set.
     pub globals: Map<String, Value>,
-    /// Its conversation; waiting scripts are scheduled fairly between conversations.
-    pub conversation: ConversationId,
-    /// The channel's own id of the person for whom it runs: scheduling is fair between people, too, however many
-    /// conversations each has. `None` without a requester; then the conversation counts instead.
-    pub person: Option<String>,
+    /// For whom it runs; waiting scripts are scheduled fairly between conversations, and between people.
+    pub requester: Requester,
     /// How long it may run.
     pub time_limit: Duration,
 }

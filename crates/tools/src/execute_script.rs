@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ToolOutcome, WorkspacePath,
+    Requester, ToolOutcome, WorkspacePath,
     script::{MAX_SCRIPT_BYTES, SCRIPT_TOOL},
 };
 use satchel_ports::{SafetyTier, ScriptHost, ScriptRequest, Tool, ToolContext, ToolError, ToolSpec};
@@ -30,9 +30,6 @@ use crate::{
     arguments::{parse_arguments, tool_spec},
     error,
 };
-
-/// The sender id of turns that Satchel starts itself, such as schedules.
-const SATCHEL_SENDER_ID: &str = "satchel";
 
 /// The extra time of a call beyond its script: for waiting for a worker, and for looking up files at the end.
 const EXTRA_TIME: Duration = Duration::from_secs(90);
@@ -143,8 +140,7 @@ impl Tool for ExecuteScript {
         let request = ScriptRequest {
             source: script,
             globals,
-            conversation: context.conversation.clone(),
-            person: Some(context.requester.id.clone()).filter(|id| !id.is_empty() && id != SATCHEL_SENDER_ID),
+            requester: Requester::from_sender(context.conversation.clone(), &context.requester),
             time_limit: self.rules.time_limit,
         };
         let evaluation = self.host.run(&request, &functions, &context.cancel).await;

@@ -14,17 +14,14 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_ports::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
-use satchel_worker_process::{WorkerProcess, WorkerProgram, WorkerStartError};
+use satchel_worker_process::{SlotPermit, SlotPool, WorkerProcess, WorkerProgram, WorkerStartError};
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    evaluate::{EvaluationOutcome, EvaluationTask},
-    slots::{SlotPermit, SlotPool},
-};
+use super::evaluate::{EvaluationOutcome, EvaluationTask};
 use crate::protocol::{MAX_LINE_BYTES, PROTOCOL_VERSION};
 
 /// How long a script runs before the worker that it took is replaced: starting a process takes longer than most
@@ -140,7 +137,7 @@ impl WorkerPool {
         let acquire = async {
             // Before it takes a slot, which others may need as soon as there is a program.
             self.wait_until_program_exists(script).await;
-            self.0.slots.acquire(script).await
+            self.0.slots.acquire(Some(&script.requester)).await
         };
         timeout(settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match settings.is_program_pending() {
@@ -156,7 +153,7 @@ impl WorkerPool {
         if !settings.is_program_pending() {
             return;
         }
-        let (conversation, worker) = (&script.conversation, settings.worker.display());
+        let (conversation, worker) = (&script.requester.conversation, settings.worker.display());
         tracing::info!(%conversation, %worker, "a script waits until the script worker is built");
         settings.program().wait_until_exists().await;
     }

@@ -10,10 +10,10 @@ use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, conversation, gone, script, value};
+use crate::stage::{StandIn, World, gone, requester, script, value};
 
 fn of(key: &str) -> ScriptRequest {
-    ScriptRequest { conversation: conversation(key), ..script("") }
+    ScriptRequest { requester: requester(key), ..script("") }
 }
 
 #[tokio::test]

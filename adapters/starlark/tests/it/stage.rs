@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use futures::StreamExt;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use satchel_domain::{ChannelName, ConversationId};
+use satchel_domain::{ChannelName, ConversationId, Requester};
 use satchel_ports::{
     ByteStream, HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest,
     script_host::{FunctionCall, NewScriptFile},
@@ -219,16 +219,16 @@ impl HostFunctions for World {
     }
 }
 
-pub(crate) fn conversation(key: &str) -> ConversationId {
-    ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap()
+/// A requester whose conversation counts alone.
+pub(crate) fn requester(key: &str) -> Requester {
+    Requester::from_conversation(ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap())
 }
 
 pub(crate) fn script(source: &str) -> ScriptRequest {
     ScriptRequest {
         source: source.to_owned(),
         globals: Map::new(),
-        conversation: conversation("a"),
-        person: None,
+        requester: requester("a"),
         time_limit: Duration::from_secs(20),
     }
 }

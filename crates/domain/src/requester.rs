@@ -1,0 +1,45 @@
+//! For whom work is done that many share workers for.
+
+use crate::{ConversationId, Sender};
+
+/// The id of the sender of Satchel's own messages, such as the start of a task that nobody requested.
+const SATCHEL_SENDER_ID: &str = "satchel";
+
+/// For whom work is done: those who share workers are served fairly, each person however many conversations they have, and
+/// each conversation however many people it has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Requester {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The channel's own id of the person. `None` for work that nobody requested; then the conversation alone counts.
+    pub person: Option<String>,
+}
+
+impl Requester {
+    /// Returns the requester of work that a sender's message in a conversation leads to.
+    #[must_use]
+    pub fn from_sender(conversation: ConversationId, sender: &Sender) -> Self {
+        let is_person = !sender.id.is_empty() && sender.id != SATCHEL_SENDER_ID;
+        Self { conversation, person: is_person.then(|| sender.id.clone()) }
+    }
+
+    /// Returns the requester of work for a conversation that no single person requested.
+    #[must_use]
+    pub fn from_conversation(conversation: ConversationId) -> Self {
+        Self { conversation, person: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn satchel_itself_is_no_requester() {
+        let conversation: ConversationId = "web:a".parse().unwrap();
+        for (id, person) in [("7", Some("7")), ("", None), ("satchel", None)] {
+            let requester = Requester::from_sender(conversation.clone(), &Sender::new(id, "Ann"));
+            assert_eq!(requester.person.as_deref(), person);
+        }
+    }
+}
