@@ -17,13 +17,10 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::size::format_bytes;
+use satchel_domain::{Requester, size::format_bytes};
 use satchel_ports::Blobs;
-use satchel_worker_process::{WorkerProgram, WorkerStartError};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use satchel_worker_process::{SlotPermit, SlotPool, WorkerProgram, WorkerStartError};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use self::text::{CachedDocumentReader, RecognitionSettings, TextCache, TextEvictingBlobs};
@@ -52,8 +49,11 @@ pub struct DecoderSettings {
     pub time_limit: Duration,
     /// The memory of a worker in bytes.
     pub memory_bytes: u64,
-    /// How many files are decoded at a time. Recordings have places of their own: half as many, and at least one.
+    /// How many documents are decoded at a time. Images and recordings have slots of their own: half as many for each, and
+    /// at least one.
     pub max_concurrent: usize,
+    /// How many of each may belong to one person, and to one conversation. Where there are more, one is left to others.
+    pub max_concurrent_per_holder: usize,
     /// How long a file waits for the worker program and a free worker.
     pub queue_timeout: Duration,
 }
@@ -69,6 +69,7 @@ impl DecoderSettings {
             time_limit: Duration::from_secs(30),
             memory_bytes: 512 << 20,
             max_concurrent: available_parallelism().map_or(1, NonZero::get).div_ceil(2),
+            max_concurrent_per_holder: 2,
             queue_timeout: Duration::from_secs(60),
         }
     }
@@ -114,21 +115,35 @@ fn worker_program(path: &Path, memory_bytes: u64, max_line_bytes: usize) -> Work
 pub struct DecoderWorkers {
     settings: DecoderSettings,
     blobs: Arc<dyn Blobs>,
-    slots: WorkerSlots,
-    /// Recordings take long, and would keep everything else waiting.
+    document_slots: WorkerSlots,
+    /// A page or a model waits for an image, which takes a moment. A document may take all its time.
+    image_slots: WorkerSlots,
+    /// Recordings take longest, and would keep everything else waiting.
     sound_slots: WorkerSlots,
 }
 
-/// How many workers run at a time.
+/// What a worker does with its file, whatever the file is.
+struct WorkerKind {
+    /// For reasons such as "reading it takes too much processor time".
+    activity: &'static str,
+    /// The longest line of the worker in bytes.
+    max_line_bytes: usize,
+    /// Explains that only files up to this size are decoded.
+    size_reason: fn(&str) -> String,
+}
+
+/// How many workers of a kind run at a time, and for whom.
 struct WorkerSlots {
-    semaphore: Arc<Semaphore>,
+    pool: Arc<SlotPool>,
     /// Why a file had to wait too long.
     busy_reason: &'static str,
 }
 
 impl WorkerSlots {
-    fn new(count: usize, busy_reason: &'static str) -> Self {
-        Self { semaphore: Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS))), busy_reason }
+    /// One slot is left to others, where there are several.
+    fn new(count: usize, max_per_holder: usize, busy_reason: &'static str) -> Self {
+        let max_per_holder = max_per_holder.min(count.saturating_sub(1));
+        Self { pool: SlotPool::new(count, max_per_holder), busy_reason }
     }
 }
 
@@ -136,30 +151,37 @@ impl DecoderWorkers {
     /// Sets up the workers for files in this store. None is started before the first file.
     #[must_use]
     pub fn new(settings: DecoderSettings, blobs: Arc<dyn Blobs>) -> Self {
+        let slots = |count, busy_reason| WorkerSlots::new(count, settings.max_concurrent_per_holder, busy_reason);
         let count = settings.max_concurrent;
-        let slots = WorkerSlots::new(count, "too many files are being decoded; try again in a moment");
-        let sound_slots = WorkerSlots::new(count / 2, "other recordings are being decoded; try again in a moment");
-        Self { settings, blobs, slots, sound_slots }
+        Self {
+            document_slots: slots(count, "too many files are being decoded; try again in a moment"),
+            image_slots: slots(count / 2, "too many images are being scaled; try again in a moment"),
+            sound_slots: slots(count / 2, "other recordings are being decoded; try again in a moment"),
+            settings,
+            blobs,
+        }
     }
 
     async fn decode<C: OutputCollector>(
         &self,
+        slots: &WorkerSlots,
         input: DecoderInput<'_>,
         collector: C,
         cancel: &CancellationToken,
     ) -> Result<C::Output, DecoderError> {
         // A worker that is dropped is killed.
-        let decoding = self.decode_in_worker(input, collector);
+        let decoding = self.decode_in_worker(slots, input, collector);
         cancel.run_until_cancelled(decoding).await.unwrap_or(Err(DecoderError::Cancelled))
     }
 
     async fn decode_in_worker<C: OutputCollector>(
         &self,
+        slots: &WorkerSlots,
         input: DecoderInput<'_>,
         collector: C,
     ) -> Result<C::Output, DecoderError> {
-        let (worker, _slot) =
-            self.start_worker(&self.slots, input.bytes, C::ACTIVITY, C::MAX_LINE_BYTES, C::size_reason).await?;
+        let kind = WorkerKind { activity: C::ACTIVITY, max_line_bytes: C::MAX_LINE_BYTES, size_reason: C::size_reason };
+        let (worker, _slot) = self.start_worker(slots, input.requester, input.bytes, kind).await?;
         let worker = FileWorker { sha256: Some(*input.sha256), ..worker };
         Exchange { input, collector, settings: &self.settings, blobs: self.blobs.as_ref() }.run(worker).await
     }
@@ -168,11 +190,11 @@ impl DecoderWorkers {
     async fn start_worker(
         &self,
         slots: &WorkerSlots,
+        requester: Option<&Requester>,
         bytes: u64,
-        activity: &'static str,
-        max_line_bytes: usize,
-        size_reason: impl FnOnce(&str) -> String,
-    ) -> Result<(FileWorker, OwnedSemaphorePermit), DecoderError> {
+        kind: WorkerKind,
+    ) -> Result<(FileWorker, SlotPermit), DecoderError> {
+        let WorkerKind { activity, max_line_bytes, size_reason } = kind;
         let memory_bytes = self.settings.memory_bytes;
         let max_bytes = memory_bytes / INPUT_MEMORY_DIVISOR;
         if bytes > max_bytes {
@@ -180,7 +202,7 @@ impl DecoderWorkers {
             return Err(DecoderError::unreadable(format!("it has {bytes}; {limit}")));
         }
         let program = self.settings.program(max_line_bytes);
-        let slot = self.acquire_slot(slots, &program).await?;
+        let slot = self.acquire_slot(slots, requester, &program).await?;
         let process = program.start().await.map_err(|error| {
             tracing::warn!(%error, "no file can be decoded");
             DecoderError::Unavailable { reason: error.to_string() }
@@ -191,14 +213,15 @@ impl DecoderWorkers {
     async fn acquire_slot(
         &self,
         slots: &WorkerSlots,
+        requester: Option<&Requester>,
         program: &WorkerProgram,
-    ) -> Result<OwnedSemaphorePermit, DecoderError> {
+    ) -> Result<SlotPermit, DecoderError> {
         let acquire = async {
             // Before it takes a slot, which others may need as soon as there is a program.
             if self.settings.is_program_pending() {
                 program.wait_until_exists().await;
             }
-            Arc::clone(&slots.semaphore).acquire_owned().await.expect("the semaphore is never closed")
+            slots.pool.acquire(requester).await
         };
         timeout(self.settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match self.settings.is_program_pending() {

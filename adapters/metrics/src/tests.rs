@@ -227,7 +227,8 @@ async fn model_calls_are_counted_by_result() {
     let script: ModelScript = serde_json::from_str(script).unwrap();
     let metrics = Metrics::new(&[], Vec::new());
     let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&metrics), "main");
-    let request = || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]) };
+    let request =
+        || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]), requester: None };
     let whole = model.stream(&request()).await.unwrap();
     assert_eq!(whole.filter(|event| std::future::ready(event.is_ok())).count().await, 4);
     assert!(model.stream(&request()).await.is_err());

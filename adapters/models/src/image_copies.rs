@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::stream;
-use satchel_domain::{MediaInfo, Sha256};
+use satchel_domain::{MediaInfo, Requester, Sha256};
 use satchel_ports::{
     BlobHint, Blobs, ImageError, ImageRequest, ImageScaler, ModelFile, ModelMessage, ScaledImage, StoredBlob,
     language_model::ContentPart,
@@ -53,7 +53,12 @@ impl ImageCopies {
     /// Puts copies in the place of images that the model doesn't take. One that can't be copied stays, and the model is
     /// told why it isn't sent.
     /// After [`MAX_WAIT`] the request goes without the others; the copies that were made by then are used by the next one.
-    pub(crate) async fn replace<'a>(&self, messages: &'a [ModelMessage], rules: &FileRules) -> Cow<'a, [ModelMessage]> {
+    pub(crate) async fn replace<'a>(
+        &self,
+        messages: &'a [ModelMessage],
+        rules: &FileRules,
+        requester: Option<&Requester>,
+    ) -> Cow<'a, [ModelMessage]> {
         if !messages.iter().flat_map(message_files).any(|file| rules.copy_limits(file).is_some()) {
             return Cow::Borrowed(messages);
         }
@@ -64,7 +69,7 @@ impl ImageCopies {
         let images = files.into_iter().rev().filter(|file| file.kind() == "image").take(rules.max_images());
         for file in images {
             let Some(limits) = rules.copy_limits(file) else { continue };
-            let copy = tokio::time::timeout_at(deadline, self.copy(file, limits)).await;
+            let copy = tokio::time::timeout_at(deadline, self.copy(file, limits, requester)).await;
             if let Ok(Some(StoredBlob { sha256, bytes, mime, media })) = copy {
                 (file.sha256, file.bytes, file.mime, file.media) = (sha256, bytes, mime, media);
             }
@@ -73,7 +78,7 @@ impl ImageCopies {
     }
 
     /// The copy of an image, made now unless it was made lately.
-    async fn copy(&self, file: &ModelFile, limits: ImageLimits) -> Option<StoredBlob> {
+    async fn copy(&self, file: &ModelFile, limits: ImageLimits, requester: Option<&Requester>) -> Option<StoredBlob> {
         if let Some(remembered) = self.find(file.sha256, limits) {
             return remembered;
         }
@@ -84,6 +89,7 @@ impl ImageCopies {
             page: None,
             max_side: limits.max_side,
             max_bytes: limits.max_bytes,
+            requester: requester.cloned(),
         };
         // Dropping the future stops the worker, so nothing else needs to cancel it.
         let copy = match self.scaler.scale(&request, &CancellationToken::new()).await {

@@ -54,7 +54,8 @@ fn turn_spans_reach_collector_without_message_text() {
             let conversation: satchel_domain::ConversationId = "web:a".parse().unwrap();
             bus.publish(BusEvent::MessageReceived { conversation: conversation.clone(), turn }).await.unwrap();
             let said = ModelMessage::User { text: "canary words".to_owned(), attachments: Vec::new() };
-            let request = ModelRequest { system: String::new(), messages: vec![said], tools: Arc::from([]) };
+            let request =
+                ModelRequest { system: String::new(), messages: vec![said], tools: Arc::from([]), requester: None };
             let answer = model.stream(&request).await.unwrap();
             assert!(answer.count().await > 1);
             let (ending, response) = ("done".to_owned(), OutgoingResponse::from_text("canary answer"));

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use satchel_domain::Requester;
 use satchel_ports::{AudioDecoder, AudioError, ByteStream, Recording, SpeechError};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio_util::io::ReaderStream;
@@ -84,6 +85,7 @@ pub(crate) async fn convert_to_wav(
     directory: &Path,
     recording: &RecordingFile,
     mime: &str,
+    requester: Option<Requester>,
     decoder: Option<&dyn AudioDecoder>,
 ) -> Result<Option<RecordingFile>, SpeechError> {
     let (content, bytes, head) = reopen(recording).await.map_err(|error| conversion_error(&error, true))?;
@@ -92,7 +94,7 @@ pub(crate) async fn convert_to_wav(
     }
     let no_decoder = || AudioError::Unavailable { reason: "the decoder program is missing".to_owned() };
     let decoded = match decoder {
-        Some(decoder) => decoder.decode(Recording { content, bytes, mime: mime.to_owned() }).await,
+        Some(decoder) => decoder.decode(Recording { content, bytes, mime: mime.to_owned(), requester }).await,
         None => Err(no_decoder()),
     };
     let samples = match decoded {
@@ -224,7 +226,7 @@ mod tests {
         decoder.expect_decode().returning(move |_| Ok(endless_sound(&noted)));
         let begun = wait_until("there is a file", || first().is_some());
         tokio::select! {
-            _ = convert_to_wav(&wavs, &ogg, "audio/ogg", Some(&decoder)) => panic!("the sound has no end"),
+            _ = convert_to_wav(&wavs, &ogg, "audio/ogg", None, Some(&decoder)) => panic!("the sound has no end"),
             () = begun => {}
         }
         assert!(is_dropped.load(Ordering::SeqCst), "nobody decodes any more");
@@ -241,7 +243,7 @@ mod tests {
             let chunks = [Ok(Bytes::from_static(&[0; 64])), Err(io::Error::other(error))];
             Ok(Box::pin(stream::iter(chunks)))
         });
-        let converted = convert_to_wav(directory.path(), &ogg, "audio/ogg", Some(&decoder)).await;
+        let converted = convert_to_wav(directory.path(), &ogg, "audio/ogg", None, Some(&decoder)).await;
         let error = converted.err().unwrap();
         assert!(error.reason.contains("it is longer than 120 minutes") && !error.retryable, "{error}");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the recording is left");
@@ -254,7 +256,7 @@ mod tests {
         content.extend([1, 2, 3, 4]);
         let wav = recording_file(directory.path(), &content);
         let decoder = MockAudioDecoder::new();
-        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
+        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", None, Some(&decoder)).await;
         assert!(matches!(converted, Ok(None)), "as it came");
     }
 
@@ -267,10 +269,10 @@ mod tests {
             .expect_decode()
             .returning(|_| Err(AudioError::Unsupported { reason: "it is something else".to_owned() }));
         let avi = recording_file(directory.path(), b"RIFF\x24\0\0\0AVI LIST and so on");
-        let error = convert_to_wav(directory.path(), &avi, "video/avi", Some(&decoder)).await.err().unwrap();
+        let error = convert_to_wav(directory.path(), &avi, "video/avi", None, Some(&decoder)).await.err().unwrap();
         assert!(error.reason.contains("it is something else") && !error.retryable, "{error}");
         let wav = recording_file(directory.path(), b"RIFF\x24\0\0\0WAVEfmt and so on");
-        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
+        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", None, Some(&decoder)).await;
         assert!(matches!(converted, Ok(None)), "the program may know it");
     }
 
@@ -282,7 +284,7 @@ mod tests {
         let mut decoder = MockAudioDecoder::new();
         let busy = || AudioError::Interrupted { reason: "too many files are being decoded".to_owned() };
         decoder.expect_decode().returning(move |_| Err(busy()));
-        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
+        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", None, Some(&decoder)).await;
         let error = converted.err().unwrap();
         assert!(error.reason.ends_with("too many files are being decoded") && error.retryable, "{error}");
         assert_eq!(error.remedy, None);
@@ -292,7 +294,7 @@ mod tests {
     async fn missing_decoder_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let ogg = recording_file(directory.path(), b"OggS and so on");
-        let converted = convert_to_wav(directory.path(), &ogg, "audio/ogg", None).await;
+        let converted = convert_to_wav(directory.path(), &ogg, "audio/ogg", None, None).await;
         let message = converted.err().unwrap().owner_message();
         assert!(message.contains("the decoder program is missing") && message.contains("satchel-decoder"), "{message}");
     }

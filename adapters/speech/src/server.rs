@@ -138,7 +138,7 @@ impl SpeechServerClient {
     }
 
     pub(crate) async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
-        let Recording { content, bytes, mime } = recording;
+        let Recording { content, bytes, mime, .. } = recording;
         let file = Part::stream_with_length(Body::wrap_stream(content), bytes)
             .file_name(format!("recording.{}", file_extension(&mime)));
         let mut form = Form::new()

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{Attachment, Sha256};
+use satchel_domain::{Attachment, Requester, Sha256};
 use satchel_ports::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 use tokio::{
     sync::{OnceCell, Semaphore},
@@ -39,7 +39,7 @@ pub(crate) struct Previews {
     scaler: Arc<dyn ImageScaler>,
     /// The latest last.
     entries: Mutex<VecDeque<PreviewEntry>>,
-    /// One at a time: documents and the images of models wait for the same workers, and not behind a gallery.
+    /// One at a time: the images of models wait for the same workers, and not behind a gallery.
     worker: Semaphore,
 }
 
@@ -84,6 +84,7 @@ impl Previews {
             page: None,
             max_side: MAX_PREVIEW_SIDE,
             max_bytes: MAX_PREVIEW_BYTES,
+            requester: Some(Requester::from_conversation(file.conversation.clone())),
         };
         let _permit = self.worker.acquire().await.map_err(|_closed| Unavailable)?;
         // Dropping the future stops the worker, so nothing else needs to cancel it.

@@ -1,10 +1,10 @@
 //! The text of documents that people send, for a model that doesn't take them.
 
 use satchel_attachments::document::{NOT_TAKEN, describe_pages, join_pages, may_have_text, name_file, read_document};
-use satchel_domain::Attachment;
+use satchel_domain::{Attachment, Requester};
 use satchel_ports::{DocumentReader, ModelMessage, language_model::InputSupport, ledger::QueuedTurn};
 
-use crate::{AgentProfile, AgentServices, prompt::escape_markers, rounds};
+use crate::{AgentProfile, AgentServices, prompt::escape_markers, rounds, run::work_requester};
 
 /// The most text of all documents of a turn, in bytes. More of it is read with `attachment.read`.
 const MAX_TEXT_BYTES: usize = 48 << 10;
@@ -28,13 +28,14 @@ pub(crate) async fn document_messages(
         return Vec::new();
     }
     let support = agent.model.input_support();
+    let requester = work_requester(turn);
     let can_read_on = agent.tools.find(READ_TOOL).is_some();
     let mut messages = Vec::new();
     let mut room = MAX_TEXT_BYTES;
     for file in files.iter().filter(|file| needs_text(file, &support)) {
         let read = match room {
             0 => Err("there is no room left for it here".to_owned()),
-            room => read(reader.as_ref(), file, room, can_read_on).await,
+            room => read(reader.as_ref(), file, requester.as_ref(), room, can_read_on).await,
         };
         match read {
             Ok((heading, text)) => {
@@ -66,10 +67,12 @@ fn needs_text(file: &Attachment, support: &InputSupport) -> bool {
 async fn read(
     reader: &dyn DocumentReader,
     file: &Attachment,
+    requester: Option<&Requester>,
     room: usize,
     can_read_on: bool,
 ) -> Result<(String, String), String> {
-    let document = read_document(reader, &file.stored(), None, room).await.map_err(|error| error.to_string())?;
+    let document = read_document(reader, &file.stored(), requester, None, room).await;
+    let document = document.map_err(|error| error.to_string())?;
     let text = join_pages(&document);
     let last = document.pages.last().ok_or("it has no pages")?;
     let has_more = last.number < document.total_pages || last.offset + (last.text.len() as u64) < last.bytes;

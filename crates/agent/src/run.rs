@@ -7,7 +7,7 @@ use std::{
 };
 
 use satchel_domain::{
-    CallId, Ending, InboxId, OutgoingResponse, TaskRequest, ToolCall,
+    CallId, Ending, InboxId, OutgoingResponse, Requester, TaskRequest, ToolCall,
     fold::{EMPTY_RESPONSE_TEXT, fold, with_earlier_files, with_voice_reply},
 };
 use satchel_ports::{
@@ -223,7 +223,8 @@ async fn resume_and_run(
     let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
     messages.extend(prompt::initial_messages(turn, receipt, documents, &heading_context(services, lane)));
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
-    let opening = Opening { request: ModelRequest { system, messages, tools }, task: None };
+    let request = ModelRequest { system, messages, tools, requester: work_requester(turn) };
+    let opening = Opening { request, task: None };
     run_loop(services, lane, turn, scope, opening, rounds, deltas).await
 }
 
@@ -453,6 +454,12 @@ async fn read_steering(
 ) -> Result<SteeringRequests, LedgerError> {
     let queued = services.turns.list_queued_behind(&lane.lease, turn.id).await?;
     Ok((services.plan_steering)(turn, &queued))
+}
+
+/// For whom workers and models do a turn's work; `None` for a turn without messages.
+pub(crate) fn work_requester(turn: &QueuedTurn) -> Option<Requester> {
+    let message = &turn.messages.first()?.message;
+    Some(Requester::from_sender(message.conversation.clone(), &message.sender))
 }
 
 /// Publishes an event. A failed bus only delays others, so the error is logged here.

@@ -33,7 +33,7 @@ use crate::{
     draft::DeltaSink,
     prompt,
     rounds::Rounds,
-    run::{LoopEnd, Opening, heading_context, is_for_owners, publish, run_loop},
+    run::{LoopEnd, Opening, heading_context, is_for_owners, publish, run_loop, work_requester},
 };
 
 /// The agents and tasks of the configuration, and what they are run with.
@@ -181,7 +181,7 @@ pub(crate) async fn agent_attachments(
     let parts = async {
         let scopes = [(Scope::Agent, declarations.as_slice())];
         let list = EffectiveList::load(&scopes, &context, &files).await.map_err(PreparationError::Declaration)?;
-        content_parts(services, playbooks, files, &list, agent).await
+        content_parts(services, playbooks, turn, files, &list, agent).await
     };
     match parts.await {
         Ok(parts) => Ok(parts.into_iter().map(|scoped| scoped.part).collect()),
@@ -268,7 +268,7 @@ impl<'a> TaskRun<'a> {
         let index = self.steps.iter().position(|other| other.task.id == step.task.id);
         let list = index.and_then(|index| self.lists.get_mut(index)).map(std::mem::take).unwrap_or_default();
         let list = list.complete(&context, &files).await.map_err(PreparationError::Declaration)?;
-        let parts = content_parts(services, self.playbooks, files, &list, agent).await?;
+        let parts = content_parts(services, self.playbooks, turn, files, &list, agent).await?;
         let RenderedText::Text(task_prompt) = step.render_prompt(&context)? else {
             return Err(PreparationError::Resolution(
                 "its prompt needs the output of a task that didn't run".to_owned(),
@@ -283,7 +283,8 @@ impl<'a> TaskRun<'a> {
         messages.extend(document_messages(services, agent, turn).await);
         let heading = heading_context(services, lane);
         messages.extend(prompt::task_messages(&step.task.id, given, task_prompt, turn, &heading));
-        let request = ModelRequest { system: agent.instructions.clone(), messages, tools: agent.tools.specs() };
+        let (system, tools) = (agent.instructions.clone(), agent.tools.specs());
+        let request = ModelRequest { system, messages, tools, requester: work_requester(turn) };
         Ok((Arc::clone(agent), Opening { request, task: Some(step.task.id.clone()) }))
     }
 }
@@ -315,11 +316,13 @@ fn run_files(services: &AgentServices, playbooks: &PlaybookServices, lane: &Lane
 async fn content_parts(
     services: &AgentServices,
     playbooks: &PlaybookServices,
+    turn: &QueuedTurn,
     files: RunFiles,
     list: &EffectiveList,
     agent: &AgentProfile,
 ) -> Result<Vec<ScopedPart>, PreparationError> {
-    let content = ContentServices { files: Arc::new(files), ..playbooks.content.clone() };
+    let requester = work_requester(turn);
+    let content = ContentServices { files: Arc::new(files), requester, ..playbooks.content.clone() };
     // The ledger doesn't know these files: they belong to the configuration, not to the conversation.
     let record = |filename: Filename, stored: StoredBlob| {
         let (id, now) = (AttachmentId(services.ids.next()), services.clock.now());

@@ -48,6 +48,7 @@ pub enum AudioError {
 ///   [`MAX_DECODED_SAMPLES`], or the stream ends in an error.
 /// - Whatever a recording holds, the stream ends within the adapter's time limit, and the caller's memory holds no more
 ///   than a few chunks. Waiting for a free worker comes before that, and is bounded.
+/// - Requesters share the workers fairly.
 /// - A stream that ends without an error holds all the sound that could be decoded. An error within it has the
 ///   [`AudioError`] as its source.
 /// - What is no sound at all is an error of `decode` and not of the stream.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
-use satchel_domain::Sha256;
+use satchel_domain::{Requester, Sha256};
 use tokio_util::sync::CancellationToken;
 
 /// A stored document, and which of its pages are wanted.
@@ -23,6 +23,8 @@ pub struct DocumentRequest {
     pub offset: u64,
     /// The most bytes of text that are wanted.
     pub max_text_bytes: u64,
+    /// For whom, so that one person's files don't keep those of others waiting; `None` where nobody knows.
+    pub requester: Option<Requester>,
 }
 
 impl DocumentRequest {
@@ -98,6 +100,7 @@ pub enum DocumentError {
 /// - Whatever a document holds, `read_text` ends within its time limit, and the caller's memory holds no more than the
 ///   text of its pages, of which a few megabytes are read at most. Waiting for a free worker comes before that, and is
 ///   bounded.
+/// - Requesters share the workers fairly: new work waits behind one piece of each at most.
 /// - `read_text` returns after its last effect: nothing of it continues. One that is dropped is stopped.
 /// - The same request of the same bytes yields the same text, as far as recognising text in pictures doesn't fail.
 /// - At least one page is returned if there is one from the first wanted on, and of its text at least one character.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use satchel_domain::Sha256;
+use satchel_domain::{Requester, Sha256};
 use tokio_util::sync::CancellationToken;
 
 /// A stored image or document, and how large the result may be.
@@ -20,6 +20,8 @@ pub struct ImageRequest {
     pub max_side: u32,
     /// The size of the result, in bytes.
     pub max_bytes: u64,
+    /// For whom, so that one person's files don't keep those of others waiting; `None` where nobody knows.
+    pub requester: Option<Requester>,
 }
 
 /// An image that was scaled and encoded again.
@@ -67,6 +69,8 @@ pub enum ImageError {
 /// - Whatever an image holds, `scale` ends within its time limit, and the caller's memory holds little more than the
 ///   result. Waiting for a free worker comes before that, and is bounded.
 /// - `scale` returns after its last effect: nothing of it continues. One that is dropped is stopped.
+/// - Requesters share the workers fairly, and neither documents nor recordings keep an image waiting. A page counts as a
+///   document.
 /// - The result keeps within `max_side` and `max_bytes`, and is never larger in pixels than the image. A page is drawn as
 ///   large as that allows, up to 300 pixels an inch.
 /// - The result is upright and still: the orientation of the image is applied, and of an animation the first frame is

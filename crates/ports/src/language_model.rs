@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, num::NonZeroU64, pin::Pin, sync::Arc};
 use async_trait::async_trait;
 use futures::Stream;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Picture, Sha256, StoredBlob,
-    ViewedFile, Visibility, remedy,
+    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Picture, Requester, Sha256,
+    StoredBlob, ViewedFile, Visibility, remedy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -173,6 +173,9 @@ pub struct ModelRequest {
     pub messages: Vec<ModelMessage>,
     /// The tools that it may request; shared, because their schemas are the largest part of many requests.
     pub tools: Arc<[ToolSpec]>,
+    /// For whom; no provider is sent it. An adapter that has copies of images made says for whom.
+    #[serde(skip)]
+    pub requester: Option<Requester>,
 }
 
 /// What was used.

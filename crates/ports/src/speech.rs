@@ -1,7 +1,7 @@
 //! The port for speech synthesis and transcription.
 
 use async_trait::async_trait;
-use satchel_domain::remedy;
+use satchel_domain::{Requester, remedy};
 
 use crate::ByteStream;
 
@@ -23,6 +23,8 @@ pub struct Recording {
     pub bytes: u64,
     /// What the bytes were found to be, such as `audio/ogg`.
     pub mime: String,
+    /// For whom, so that one person's files don't keep those of others waiting; `None` where nobody knows.
+    pub requester: Option<Requester>,
 }
 
 /// Why synthesis or transcription failed.

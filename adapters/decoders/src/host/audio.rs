@@ -6,13 +6,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use satchel_ports::{AudioDecoder, AudioError, ByteStream, DECODED_SAMPLE_RATE, MAX_DECODED_SAMPLES, Recording};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, timeout_at},
-};
+use satchel_worker_process::SlotPermit;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
-    DecoderWorkers,
+    DecoderWorkers, WorkerKind,
     error::DecoderError,
     file_worker::{FileWorker, WorkerStop},
 };
@@ -27,10 +25,10 @@ const TIME_FACTOR: u32 = 10;
 #[async_trait]
 impl AudioDecoder for DecoderWorkers {
     async fn decode(&self, recording: Recording) -> Result<ByteStream, AudioError> {
-        let Recording { content, bytes, mime } = recording;
-        let reason = |limit: &str| format!("a recording of at most {limit} can be decoded");
-        let (worker, slot) =
-            self.start_worker(&self.sound_slots, bytes, ACTIVITY, MAX_CHUNK_LINE_BYTES, reason).await?;
+        let Recording { content, bytes, mime, requester } = recording;
+        let size_reason = |limit: &str| format!("a recording of at most {limit} can be decoded");
+        let kind = WorkerKind { activity: ACTIVITY, max_line_bytes: MAX_CHUNK_LINE_BYTES, size_reason };
+        let (worker, slot) = self.start_worker(&self.sound_slots, requester.as_ref(), bytes, kind).await?;
         let time_limit = self.settings.time_limit * TIME_FACTOR;
         let mut samples =
             SampleReader { worker, _slot: slot, time_limit, deadline: Instant::now() + time_limit, bytes: 0 };
@@ -66,7 +64,7 @@ async fn read_chunk(samples: Option<SampleReader>) -> io::Result<Option<(Bytes, 
 struct SampleReader {
     worker: FileWorker,
     /// Other recordings wait for their turn until the last chunk was read.
-    _slot: OwnedSemaphorePermit,
+    _slot: SlotPermit,
     time_limit: Duration,
     deadline: Instant,
     /// How many bytes of samples came.

@@ -1,6 +1,6 @@
 //! One file whose output is collected before it is returned: checks every message that comes back.
 
-use satchel_domain::Sha256;
+use satchel_domain::{Requester, Sha256};
 use satchel_ports::Blobs;
 use tokio::time::timeout;
 
@@ -17,6 +17,8 @@ pub(super) struct DecoderInput<'a> {
     pub(super) sha256: &'a Sha256,
     pub(super) bytes: u64,
     pub(super) mime: &'a str,
+    /// For whom.
+    pub(super) requester: Option<&'a Requester>,
 }
 
 /// Collects what a worker makes of a file, and checks each message of it.
@@ -69,7 +71,7 @@ impl<C: OutputCollector> Exchange<'_, C> {
     }
 
     async fn run_protocol(&mut self, worker: &mut FileWorker) -> Result<C::Output, WorkerStop> {
-        let DecoderInput { sha256, bytes, mime } = self.input;
+        let DecoderInput { sha256, bytes, mime, .. } = self.input;
         let content = self.blobs.open(sha256, None).await.map_err(|error| lost_content(&error))?;
         let request = self.settings.request(mime, bytes, self.settings.time_limit, self.collector.requested_output());
         worker.send_file(&request, content).await?;

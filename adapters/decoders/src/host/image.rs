@@ -17,11 +17,13 @@ use crate::protocol::{
 #[async_trait]
 impl ImageScaler for DecoderWorkers {
     async fn scale(&self, request: &ImageRequest, cancel: &CancellationToken) -> Result<ScaledImage, ImageError> {
-        let ImageRequest { sha256, bytes, mime, page, max_side, max_bytes } = request;
+        let ImageRequest { sha256, bytes, mime, page, max_side, max_bytes, requester } = request;
         let bounds = ImageBounds { max_side: (*max_side).max(1), max_bytes: (*max_bytes).min(MAX_IMAGE_BYTES) };
-        let input = DecoderInput { sha256, bytes: *bytes, mime };
+        let input = DecoderInput { sha256, bytes: *bytes, mime, requester: requester.as_ref() };
         let collector = ImageCollector { bounds, page: *page, header: None, content: Vec::new() };
-        Ok(self.decode(input, collector, cancel).await?)
+        // Drawing a page may take as long as reading it.
+        let slots = if page.is_some() { &self.document_slots } else { &self.image_slots };
+        Ok(self.decode(slots, input, collector, cancel).await?)
     }
 }
 

@@ -20,9 +20,10 @@ impl MediaMeter for DecoderWorkers {
         if self.settings.is_program_pending() {
             return Err(MediaError { reason: "the decoder worker is not built yet".to_owned() });
         }
-        let input = DecoderInput { sha256, bytes: *bytes, mime };
+        // A store doesn't know for whom it stores.
+        let input = DecoderInput { sha256, bytes: *bytes, mime, requester: None };
         // A call that is dropped is stopped, so that there is nothing to cancel.
-        Ok(self.decode(input, MediaCollector, &CancellationToken::new()).await?)
+        Ok(self.decode(&self.image_slots, input, MediaCollector, &CancellationToken::new()).await?)
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use rstest::rstest;
 use satchel_decoders::DecoderSettings;
-use satchel_ports::{DocumentError, ImageError, ImageRequest, ImageScaler, ScaledImage};
+use satchel_ports::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::stub_worker::{DOCUMENT, StubWorker, image_request, read_with, request, workers};
+use crate::stub_worker::{DOCUMENT, StubWorker, image_request, workers};
 
 fn reason(result: Result<ScaledImage, ImageError>) -> String {
     let error = result.unwrap_err();
@@ -100,22 +100,4 @@ async fn endless_and_oversized_images_are_refused() {
     let result = workers(stub.settings()).scale(&large, &CancellationToken::new()).await;
     assert_eq!(reason(result), "it has 134 MB; an image of at most 134 MB can be scaled");
     assert_eq!(stub.noted("numbers"), "");
-}
-
-#[tokio::test]
-async fn images_and_documents_share_the_workers() {
-    let stub = StubWorker::new("ready; request; document; exec sleep 1000");
-    let settings = DecoderSettings { max_concurrent: 1, queue_timeout: Duration::from_millis(200), ..stub.settings() };
-    let (workers, image, document, cancel) = (workers(settings), image_request(), request(), CancellationToken::new());
-    let second = async {
-        wait_until("the image arrives", || !stub.noted("document").is_empty()).await;
-        let result = read_with(&workers, &document, &CancellationToken::new()).await;
-        cancel.cancel();
-        result
-    };
-    let (scaled, read) = tokio::join!(workers.scale(&image, &cancel), second);
-    let reason = "too many files are being decoded; try again in a moment".to_owned();
-    assert_eq!(read, Err(DocumentError::Unavailable { reason }));
-    assert_eq!(scaled, Err(ImageError::Cancelled));
-    wait_until("the worker is killed", || stub.is_gone()).await;
 }

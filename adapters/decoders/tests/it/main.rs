@@ -5,5 +5,6 @@ mod cache;
 mod contract;
 mod images;
 mod recognition;
+mod slots;
 mod sound;
 mod stub_worker;

@@ -116,6 +116,7 @@ pub(crate) fn request() -> DocumentRequest {
         last_page: None,
         offset: 0,
         max_text_bytes: 100,
+        requester: None,
     }
 }
 
@@ -127,6 +128,7 @@ pub(crate) fn image_request() -> ImageRequest {
         page: None,
         max_side: 40,
         max_bytes: 20,
+        requester: None,
     }
 }
 
@@ -141,7 +143,8 @@ pub(crate) async fn read_with(
 /// The document of every test as a recording.
 pub(crate) fn recording() -> Recording {
     let chunks = DOCUMENT.chunks(4).map(|chunk| Ok(Bytes::from_static(chunk)));
-    Recording { content: Box::pin(stream::iter(chunks)), bytes: DOCUMENT.len() as u64, mime: "audio/ogg".to_owned() }
+    let (content, mime) = (Box::pin(stream::iter(chunks)), "audio/ogg".to_owned());
+    Recording { content, bytes: DOCUMENT.len() as u64, mime, requester: None }
 }
 
 pub(crate) fn media_request() -> MediaRequest {

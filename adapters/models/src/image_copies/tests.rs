@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rstest::rstest;
-use satchel_domain::{AttachmentId, AttachmentSource, Filename, NewAttachment, Timestamp};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, NewAttachment, Sender, Timestamp};
 use satchel_ports::{BlobError, MockBlobs, MockImageScaler};
 use uuid::Uuid;
 
@@ -26,6 +26,10 @@ fn image(mime: &str, bytes: u64, side: u32, animated: bool) -> ModelFile {
     let stored = StoredBlob { sha256: Sha256::digest(mime), bytes, mime: mime.into(), media };
     let (id, name) = (AttachmentId(Uuid::from_u128(5)), Filename::from_untrusted("photo"));
     NewAttachment::new(id, AttachmentSource::User, name, stored, Timestamp(0)).into()
+}
+
+fn ann() -> Requester {
+    Requester::from_sender("web:a".parse().unwrap(), &Sender::new("7", "Ann"))
 }
 
 fn scaled() -> ScaledImage {
@@ -89,6 +93,7 @@ async fn copy_replaces_image_and_is_made_once() {
     let mut scaler = MockImageScaler::new();
     scaler.expect_scale().once().returning(|request, _| {
         assert_eq!((request.max_side, request.max_bytes), (2_048, 20_000_000));
+        assert_eq!(request.requester, Some(ann()), "workers are shared between people");
         Ok(scaled())
     });
     let (copies, rules) = (copies(scaler), rules(ModelProvider::OpenAi, "gpt-5"));
@@ -99,7 +104,7 @@ async fn copy_replaces_image_and_is_made_once() {
         ModelMessage::Tool { call: "1".into(), text: String::new(), attachments: vec![original.clone()] },
     ];
     for _request in 0..2 {
-        let replaced = copies.replace(&messages, &rules).await;
+        let replaced = copies.replace(&messages, &rules, Some(&ann())).await;
         let files: Vec<&ModelFile> = replaced.iter().flat_map(message_files).collect();
         assert_eq!(files.len(), 3);
         for file in files {
@@ -117,7 +122,7 @@ async fn image_that_can_not_be_copied_stays_and_is_tried_once() {
     let (copies, rules) = (copies(scaler), rules(ModelProvider::OpenAi, "gpt-5"));
     let messages = [user(image("image/tiff", 1_000, 500, false))];
     for _request in 0..2 {
-        assert_eq!(*copies.replace(&messages, &rules).await, messages);
+        assert_eq!(*copies.replace(&messages, &rules, None).await, messages);
     }
 }
 
@@ -134,7 +139,7 @@ async fn request_does_not_wait_for_slow_copies() {
     let copies = ImageCopies::new(Arc::new(Endless), Arc::new(MockBlobs::new()));
     let messages = [1, 2, 3].map(|bytes| user(image("image/tiff", bytes, 500, false)));
     let started_at = tokio::time::Instant::now();
-    let replaced = copies.replace(&messages, &rules(ModelProvider::OpenAi, "gpt-5")).await;
+    let replaced = copies.replace(&messages, &rules(ModelProvider::OpenAi, "gpt-5"), None).await;
     assert_eq!((&*replaced, started_at.elapsed()), (&messages[..], MAX_WAIT));
 }
 
@@ -146,13 +151,13 @@ async fn full_store_leaves_the_image() {
     blobs.expect_put().returning(|_, _, limit| Err(BlobError::TooLarge { limit }));
     let copies = ImageCopies::new(Arc::new(scaler), Arc::new(blobs));
     let messages = [user(image("image/tiff", 1_000, 500, false))];
-    assert_eq!(*copies.replace(&messages, &rules(ModelProvider::OpenAi, "gpt-5")).await, messages);
+    assert_eq!(*copies.replace(&messages, &rules(ModelProvider::OpenAi, "gpt-5"), None).await, messages);
 }
 
 #[tokio::test]
 async fn conversation_without_such_images_is_not_copied() {
     let copies = copies(MockImageScaler::new());
     let messages = [user(image("image/png", 1_000, 500, false)), ModelMessage::Note { text: "x".into() }];
-    let replaced = copies.replace(&messages, &rules(ModelProvider::OpenAi, "gpt-5")).await;
+    let replaced = copies.replace(&messages, &rules(ModelProvider::OpenAi, "gpt-5"), None).await;
     assert!(matches!(replaced, Cow::Borrowed(_)));
 }

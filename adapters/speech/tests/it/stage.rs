@@ -88,7 +88,12 @@ pub(crate) async fn speak(voice: &SpeechEngine, words: &str) -> Result<Heard, Sp
 
 pub(crate) fn recording(content: &[u8], mime: &str) -> Recording {
     let pieces: Vec<_> = content.chunks(1_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    Recording { content: stream::iter(pieces).boxed(), bytes: content.len() as u64, mime: mime.to_owned() }
+    Recording {
+        content: stream::iter(pieces).boxed(),
+        bytes: content.len() as u64,
+        mime: mime.to_owned(),
+        requester: None,
+    }
 }
 
 /// A WAV of 16 bits: a tone that is loud at first and then soft.

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use satchel_domain::{Attachment, TurnId, filename::is_unsafe_char, size};
+use satchel_domain::{Attachment, Requester, Sender, TurnId, filename::is_unsafe_char, size};
 use satchel_ports::{
     Activity, LedgerError, Recording, Speech, SpeechError,
     ledger::{InboundFileState, QueuedMessage, QueuedTurn, Transcription},
@@ -94,7 +94,11 @@ async fn transcribe_note(
     let mut attempts = 0;
     let transcription = loop {
         attempts += 1;
-        let attempt = tokio::time::timeout(TRANSCRIBE_TIMEOUT, try_transcribe(context, speech, recording)).await;
+        let attempt = tokio::time::timeout(
+            TRANSCRIBE_TIMEOUT,
+            try_transcribe(context, speech, recording, &queued.message.sender),
+        )
+        .await;
         let error = match attempt {
             Ok(Ok(text)) => break Transcription::Text(text),
             Ok(Err(error)) => error,
@@ -127,6 +131,7 @@ async fn try_transcribe(
     context: PrepareContext<'_>,
     speech: &dyn Speech,
     recording: &Attachment,
+    sender: &Sender,
 ) -> Result<String, SpeechError> {
     if recording.bytes > MAX_RECORDING_BYTES {
         let (bytes, limit) = (size::format_bytes(recording.bytes), size::format_bytes(MAX_RECORDING_BYTES));
@@ -136,7 +141,8 @@ async fn try_transcribe(
         tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");
         speech_error("the recording can't be read".to_owned(), true)
     })?;
-    let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone() };
+    let requester = Some(Requester::from_sender(recording.conversation.clone(), sender));
+    let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone(), requester };
     speech.transcribe(recording).await.map(|text| sanitize_transcript(&text))
 }
 

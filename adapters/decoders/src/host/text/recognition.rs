@@ -6,13 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_domain::size::format_bytes;
+use satchel_domain::{Requester, size::format_bytes};
 use satchel_ports::{DocumentError, DocumentRequest, ImageError, ImageRequest, ImageScaler};
-use satchel_worker_process::{collect_output, program_name, run_user_program};
-use tokio::{
-    sync::{Semaphore, SemaphorePermit, mpsc},
-    time::timeout,
-};
+use satchel_worker_process::{SlotPermit, SlotPool, collect_output, program_name, run_user_program};
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::pages::DocumentPages;
@@ -55,7 +52,8 @@ pub struct RecognitionSettings {
 pub(super) struct PageRecognizer {
     settings: RecognitionSettings,
     images: Arc<dyn ImageScaler>,
-    slot: Semaphore,
+    /// One slot, in turns between people.
+    slots: Arc<SlotPool>,
 }
 
 /// What became of the pages without text that a request wants.
@@ -92,7 +90,7 @@ impl Recognition {
 
 impl PageRecognizer {
     pub(super) fn new(settings: RecognitionSettings, images: Arc<dyn ImageScaler>) -> Self {
-        Self { settings, images, slot: Semaphore::new(1) }
+        Self { settings, images, slots: SlotPool::new(1, 1) }
     }
 
     /// The program and its arguments, on which the text depends.
@@ -108,11 +106,12 @@ impl PageRecognizer {
     /// Waits until no other document is recognised. `Ok(None)` if that takes too long.
     pub(super) async fn acquire(
         &self,
+        requester: Option<&Requester>,
         cancel: &CancellationToken,
-    ) -> Result<Option<SemaphorePermit<'_>>, DocumentError> {
-        let acquire = timeout(QUEUE_TIMEOUT, self.slot.acquire());
+    ) -> Result<Option<SlotPermit>, DocumentError> {
+        let acquire = timeout(QUEUE_TIMEOUT, self.slots.acquire(requester));
         let permit = cancel.run_until_cancelled(acquire).await.ok_or(DocumentError::Cancelled)?;
-        Ok(permit.ok().map(|permit| permit.expect("the semaphore is never closed")))
+        Ok(permit.ok())
     }
 
     /// Recognises the pages without text that the request wants, in their order, until time or room is used up. `keep`
@@ -173,6 +172,7 @@ impl PageRecognizer {
             page: Some(page),
             max_side: MAX_SIDE,
             max_bytes: MAX_PICTURE_BYTES,
+            requester: request.requester.clone(),
         };
         let picture = self.images.scale(&picture_request, cancel).await.map_err(|error| match error {
             ImageError::Cancelled => RecognitionError::Cancelled,
