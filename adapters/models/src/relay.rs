@@ -1,8 +1,8 @@
 //! Stands between the vendor's client and the provider: passes one request on, and its answer back within limits.
 //!
-//! The client reads the body of an error to its end, joins an unfinished frame anew with each chunk, and lets nobody count
-//! what it reads. So it sends its request to a port of the loopback interface, and gets of the answer what
-//! [`FrameBuffer`] lets through: whole frames (ADR 0038). Everything that can go wrong with the provider is found out here.
+//! The client reads the body of an error to its end, copies an unfinished frame with each chunk that follows, and has no
+//! limit. So it sends its request to a port of the loopback interface, and gets what [`FrameBuffer`] lets through: whole
+//! frames (ADR 0038). The relay detects what goes wrong with the provider: an error status, a timeout, a lost connection.
 
 mod frames;
 mod request;
@@ -35,13 +35,13 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many connections are read at once until the right one is found.
 const MAX_CONNECTIONS: usize = 64;
 
-/// What the client is told of every answer. What has another status is reported as a failure of the relay.
+/// The head of every response to the client. An answer with another status is a failure of the relay.
 const RESPONSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
 
 /// A port that takes one request.
 pub(crate) struct Relay {
     listener: TcpListener,
-    /// The beginning of the path of that request. Every account of the machine can connect; this process alone knows it.
+    /// The beginning of the path of that request. Every account of the machine can connect; only this process has it.
     path_prefix: String,
 }
 
