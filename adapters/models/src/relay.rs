@@ -2,7 +2,7 @@
 //!
 //! The client reads the body of an error to its end, copies an unfinished frame with each chunk that follows, and has no
 //! limit. So it sends its request to a port of the loopback interface, and gets what [`FrameBuffer`] lets through: whole
-//! frames (ADR 0038). The relay detects what goes wrong with the provider: an error status, a timeout, a lost connection.
+//! frames (ADR 0045). The relay detects what goes wrong with the provider: an error status, a timeout, a lost connection.
 
 mod frames;
 mod request;

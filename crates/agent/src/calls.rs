@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentProfile, AgentServices, LaneHandle,
+    call_requester::CallRequester,
     confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
-    requester::Requester,
     rounds::Rounds,
     run::publish,
     script_turn,
@@ -77,7 +77,7 @@ pub struct CallScope {
 impl CallScope {
     /// The scope of the calls that the model has requested last: for the person whose text it has read last.
     pub(crate) fn for_latest_calls(&self, turn: &QueuedTurn, rounds: &Rounds) -> Self {
-        let Requester { person, is_shared } = Requester::find(turn, rounds);
+        let CallRequester { person, is_shared } = CallRequester::find(turn, rounds);
         Self { requester: person, group: self.group || is_shared, ..self.clone() }
     }
 }

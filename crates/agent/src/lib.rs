@@ -4,6 +4,7 @@
 //! next process continues where this one died: [`rounds`] is the state of a turn, [`calls`] runs tools, [`mod@confirm`]
 //! asks a person first, [`draft`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
+mod call_requester;
 pub mod calls;
 pub mod complete;
 pub mod confirm;
@@ -18,7 +19,6 @@ mod notices;
 pub mod profiles;
 pub mod prompt;
 mod question;
-mod requester;
 pub mod rounds;
 pub mod run;
 mod script_turn;

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentServices, LaneHandle, SteeringMode,
+    call_requester::CallRequester,
     calls::{CallOrigin, CallScope, abandoned_changes, list_turn_files, needs_confirmation, run_calls},
     complete::{TurnResult, complete_turn},
     confirm::Confirmations,
@@ -29,7 +30,6 @@ use crate::{
     model::call_model,
     notices::append_notices,
     prompt,
-    requester::Requester,
     rounds::{self, Round, Rounds},
     script_turn::{self, allows_empty_reply},
     tasks, voice_notes,
@@ -94,7 +94,7 @@ pub async fn run_turn(
         None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
     };
     let agent = agent.unwrap_or_else(|| services.agents.for_turn(&turn));
-    let Requester { person, is_shared } = Requester::find(&turn, &rounds);
+    let CallRequester { person, is_shared } = CallRequester::find(&turn, &rounds);
     let scope = CallScope {
         requester: person,
         group: is_shared || turn.messages.iter().any(|queued| queued.message.group),

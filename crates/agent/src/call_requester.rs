@@ -7,14 +7,14 @@ use crate::rounds::Rounds;
 
 /// The person for whom calls run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Requester {
+pub(crate) struct CallRequester {
     /// Who asked last: the audit log names them, and they are asked whether a call may run.
     pub(crate) person: Sender,
     /// Whether the model has read texts of others too in this turn. What it calls then may be what they wanted.
     pub(crate) is_shared: bool,
 }
 
-impl Requester {
+impl CallRequester {
     /// Finds the person for whom the calls of a turn run now. What a schedule or Satchel itself says is nobody's.
     pub(crate) fn find(turn: &QueuedTurn, rounds: &Rounds) -> Self {
         let is_persons =
