@@ -40,7 +40,7 @@ async fn probe_server(http: &Client, target: &ModelTarget, error_mapper: &ErrorM
     let status = response.status();
     let body = match status.is_success() {
         true => read_body(&mut response, error_mapper).await?,
-        false => read_error_body(&mut response, CHECK_TIMEOUT).await,
+        false => read_error_body(&mut response).await,
     };
     let is_openai_api = matches!(target.provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
     if is_openai_api && status == StatusCode::FORBIDDEN && body.contains("Missing scopes") {

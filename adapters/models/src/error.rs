@@ -53,7 +53,7 @@ pub(crate) enum ProviderErrorKind {
     InvalidResponse,
     /// The answer did not end.
     ResponseTooLong,
-    /// This machine has no port or file handle for the request.
+    /// The connection with the relay failed, all of which is within this machine.
     RelayFailed,
     /// The request was refused for another reason.
     Refused,
@@ -170,6 +170,10 @@ impl ErrorMapper {
                 Some(self.map_frame(frame).unwrap_or_else(|| self.map_body(None, body, None)))
             }
             genai::Error::StreamParse { .. } => self.map_frame(frame),
+            // The client only ever connects to the relay. Bytes that are no text are the provider's.
+            genai::Error::WebStream { error, .. } if error.is::<reqwest::Error>() => {
+                Some(self.provider_error(ProviderErrorKind::RelayFailed))
+            }
             _ => None,
         };
         reported.unwrap_or_else(|| self.provider_error(ProviderErrorKind::InvalidResponse))
@@ -254,7 +258,8 @@ impl ErrorMapper {
             ProviderErrorKind::ResponseTooLong => "its answer did not end".to_owned(),
             ProviderErrorKind::RelayFailed => {
                 format!(
-                    "the request could not be sent to {provider_name}: this machine has no free port or file handle"
+                    "this machine's loopback connection for {provider_name} failed; \
+                     it may have no free port or file handle"
                 )
             }
             ProviderErrorKind::Refused => {

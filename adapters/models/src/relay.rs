@@ -1,4 +1,4 @@
-//! Stands between the vendor's client and the provider: passes one request on, and its answer back within limits.
+//! The way between the vendor's client and the provider: passes one request on, and its answer back within limits.
 //!
 //! The client reads the body of an error to its end, copies an unfinished frame with each chunk that follows, and has no
 //! limit. So it sends its request to a port of the loopback interface, and gets what [`FrameBuffer`] lets through: whole
@@ -7,13 +7,13 @@
 mod frames;
 mod request;
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{io, net::Ipv4Addr, pin::pin, sync::atomic::Ordering, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use reqwest::{Client, Response, Url, redirect::Policy};
 use tokio::{
     io::AsyncWriteExt,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, tcp::OwnedWriteHalf},
     time::timeout,
 };
 use uuid::Uuid;
@@ -29,8 +29,14 @@ use crate::{
     settings::ModelProvider,
 };
 
+/// How long the client may take to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How long a connection may take to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the request may take to begin, connections of others included. Nothing but this machine takes part.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How many connections are read at once until the right one is found.
 const MAX_CONNECTIONS: usize = 64;
@@ -65,7 +71,7 @@ impl Relay {
         Ok(Self { listener, path_prefix: format!("/{}", Uuid::new_v4().simple()) })
     }
 
-    /// The address that stands for a provider's, with the same path and query.
+    /// The address that the client uses in place of a provider's, with the same path and query.
     ///
     /// # Errors
     /// When the port can't be read.
@@ -80,18 +86,29 @@ impl Relay {
     /// # Errors
     /// Why there is no answer, or no more of it. The client only sees that the answer ends.
     pub(crate) async fn run(self, route: RelayRoute) -> Result<(), ProviderError> {
-        let received = self.receive_request().await;
-        let (request, mut client) = received.map_err(|_| route.provider_error(ProviderErrorKind::RelayFailed))?;
-        // At once: the client keeps the request in memory until then.
+        let received = timeout(REQUEST_TIMEOUT, self.receive_request()).await;
+        let Ok(Ok((request, mut client))) = received else {
+            return Err(route.provider_error(ProviderErrorKind::RelayFailed));
+        };
+        let body_read = request.body_read.clone();
+        let mut sending = pin!(route.send(request));
+        let response = tokio::select! {
+            response = &mut sending => Some(response?),
+            () = body_read.cancelled() => None,
+        };
+        // As early as possible: the client keeps the request in memory until then.
         if client.write_all(RESPONSE_HEAD).await.is_err() {
             return Ok(());
         }
-        let response = route.send(request).await?;
+        let response = match response {
+            Some(response) => response,
+            None => sending.await?,
+        };
         route.pass_back(response, &mut client).await
     }
 
     /// Waits for the request with the secret path. Others are not answered.
-    async fn receive_request(self) -> io::Result<(RelayedRequest, TcpStream)> {
+    async fn receive_request(self) -> io::Result<(RelayedRequest, OwnedWriteHalf)> {
         let mut heads: FuturesUnordered<BoxFuture<'static, Option<RequestHead>>> = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -103,7 +120,7 @@ impl Relay {
                 Some(head) = heads.next() => {
                     let Some(head) = head else { continue };
                     let Some(target) = head.target_below(&self.path_prefix).map(str::to_owned) else { continue };
-                    return head.read_body(target).await;
+                    return Ok(head.into_request(target));
                 }
             }
         }
@@ -112,7 +129,7 @@ impl Relay {
 
 impl RelayRoute {
     async fn send(&self, request: RelayedRequest) -> Result<Response, ProviderError> {
-        let RelayedRequest { target, headers, body } = request;
+        let RelayedRequest { target, headers, body, is_body_lost, .. } = request;
         let (path, query) = match target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (target.as_str(), None),
@@ -121,19 +138,22 @@ impl RelayRoute {
         url.set_path(path);
         url.set_query(query);
         let sent = timeout(self.policy.response_timeout, self.http.post(url).headers(headers).body(body).send()).await;
-        let mut response = sent
-            .map_err(|_| self.provider_error(ProviderErrorKind::Timeout))?
-            .map_err(|error| self.error_mapper.map_connection_error(&error))?;
+        let mut response = sent.map_err(|_| self.provider_error(ProviderErrorKind::Timeout))?.map_err(|error| {
+            match is_body_lost.load(Ordering::Relaxed) {
+                true => self.provider_error(ProviderErrorKind::RelayFailed),
+                false => self.error_mapper.map_connection_error(&error),
+            }
+        })?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let body = read_error_body(&mut response, self.policy.response_timeout).await;
+        let body = read_error_body(&mut response).await;
         Err(self.error_mapper.map_status(status, &body, response.headers()))
     }
 
     /// Passes the answer back to the client, frame by frame. Ends early when the client has read enough.
-    async fn pass_back(&self, mut response: Response, client: &mut TcpStream) -> Result<(), ProviderError> {
+    async fn pass_back(&self, mut response: Response, client: &mut OwnedWriteHalf) -> Result<(), ProviderError> {
         let mut frames = FrameBuffer::new(self.provider);
         loop {
             let chunk = timeout(self.policy.idle_timeout, response.chunk()).await;
@@ -159,7 +179,7 @@ impl RelayRoute {
     fn frame_error(&self, error: FrameError) -> ProviderError {
         self.provider_error(match error {
             FrameError::TooLong => ProviderErrorKind::ResponseTooLong,
-            FrameError::ImpossibleCall => ProviderErrorKind::InvalidResponse,
+            FrameError::TooCostly => ProviderErrorKind::InvalidResponse,
         })
     }
 }
@@ -173,6 +193,7 @@ pub(crate) fn relay_client() -> reqwest::Result<Client> {
     let _already = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
         .tls_certs_only([])
         .redirect(Policy::none())
         // Each request has a relay of its own.

@@ -33,6 +33,10 @@ use crate::{
 /// The longest arguments of one call, in bytes; longer ones are taken to be endless.
 const MAX_ARGUMENT_BYTES: usize = 4 << 20;
 
+/// The most bytes of arguments that the client joins for one answer. It copies all that it has of a call with each chunk, so
+/// that 512 KB in chunks of four bytes add up to 32 GB: more than a model writes in one answer.
+const MAX_JOINED_BYTES: u64 = 40 << 30;
+
 /// The longest name of a tool, in bytes. Providers accept at most 128.
 const MAX_TOOL_NAME_BYTES: usize = 256;
 
@@ -99,6 +103,21 @@ pub(crate) struct ResponseStream {
     error_mapper: ErrorMapper,
     /// How many bytes of reasoning have arrived so far.
     reasoning_bytes: usize,
+    arguments: JoinedArguments,
+}
+
+/// What the client has joined of the arguments of calls so far.
+#[derive(Debug, Default)]
+struct JoinedArguments {
+    bytes: u64,
+}
+
+impl JoinedArguments {
+    /// Adds a call with all of its arguments so far. Returns whether they are within the limits.
+    fn add(&mut self, argument_bytes: usize) -> bool {
+        self.bytes += argument_bytes as u64;
+        argument_bytes <= MAX_ARGUMENT_BYTES && self.bytes <= MAX_JOINED_BYTES
+    }
 }
 
 impl ResponseStream {
@@ -113,7 +132,8 @@ impl ResponseStream {
     ) -> Self {
         let stream = AssertUnwindSafe(stream).catch_unwind();
         let (relay, failure) = (Some(relay), None);
-        Self { stream, relay, failure, provider, names, last_frame, error_mapper, reasoning_bytes: 0 }
+        let arguments = JoinedArguments::default();
+        Self { stream, relay, failure, provider, names, last_frame, error_mapper, reasoning_bytes: 0, arguments }
     }
 
     /// The next step. Nothing follows an end or an error.
@@ -127,7 +147,7 @@ impl ResponseStream {
                 }
                 Some(Ok(ChatStreamEvent::ToolCallChunk(chunk))) => {
                     let argument_bytes = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
-                    if argument_bytes > MAX_ARGUMENT_BYTES || chunk.tool_call.fn_name.len() > MAX_TOOL_NAME_BYTES {
+                    if !self.arguments.add(argument_bytes) || chunk.tool_call.fn_name.len() > MAX_TOOL_NAME_BYTES {
                         return Err(self.error_mapper.provider_error(ProviderErrorKind::ResponseTooLong));
                     }
                 }
@@ -273,6 +293,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Catches: an answer in tiny chunks that keeps a thread busy with joining them.
+    #[test]
+    fn arguments_are_limited_by_what_joining_them_copies() {
+        let join = |chunk_bytes: usize, chunks: usize| {
+            let mut arguments = JoinedArguments::default();
+            (1..=chunks).all(|count| arguments.add(count * chunk_bytes))
+        };
+        assert!(join(6, 10_000), "60 KB in small chunks");
+        assert!(join(4, 131_072), "512 KB in chunks of four bytes");
+        assert!(join(MAX_ARGUMENT_BYTES, 1), "the longest arguments at once");
+        assert!(!join(MAX_ARGUMENT_BYTES + 1, 1));
+        assert!(!join(4, 160_000), "640 KB in chunks of four bytes");
+        let mut arguments = JoinedArguments::default();
+        let passed = (0..).take_while(|_| arguments.add(MAX_ARGUMENT_BYTES)).count();
+        assert_eq!(passed, 10_240, "empty chunks of a long call");
+    }
 
     #[test]
     fn tool_arguments_are_json_or_original_text() {

@@ -86,6 +86,22 @@ fn permanent_refusal_is_not_mistaken_for_transient() {
     assert!(status(500, &said("internal"), &[]).can_retry);
 }
 
+/// The client only ever connects to this machine: no provider can be blamed for that, and none is to be checked.
+#[test]
+fn lost_loopback_connection_is_not_the_providers_failure() {
+    let model_iden = genai::ModelIden::new(genai::adapter::AdapterKind::OpenAI, "gpt-x");
+    let lost = |error: genai::BoxError| {
+        let error = genai::Error::WebStream { model_iden: model_iden.clone(), cause: "lost".into(), error };
+        teller().map_client_error(&error, "").error
+    };
+    let connection_error = crate::relay::relay_client().unwrap().post("no address").build().unwrap_err();
+    let error = lost(Box::new(connection_error));
+    let expected = "this machine's loopback connection for OpenAI failed; it may have no free port or file handle";
+    assert_eq!((error.reason.as_str(), error.retryable), (expected, true));
+    let garbage = String::from_utf8(vec![0xff]).unwrap_err();
+    assert_eq!(lost(Box::new(garbage)).reason, "OpenAI sent an answer that could not be understood");
+}
+
 #[test]
 fn deep_or_long_error_body_is_scanned_partially() {
     let deep = (0..100).fold(json!("insufficient_quota"), |inner, _| json!([inner]));

@@ -109,6 +109,45 @@ async fn error_status_is_reported_and_only_its_beginning_read() {
     assert_eq!(result.unwrap_err().error.reason, "the server is overloaded; try again in a few minutes");
 }
 
+/// An attempt must not wait as long again for a text that only explains it.
+#[tokio::test]
+async fn dribbled_error_body_is_left_early() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let dribbling = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut sent = connection.write_all(b"HTTP/1.1 503 Down\r\ncontent-length: 999999\r\n\r\n").await;
+        while sent.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            sent = connection.write_all(b"x").await;
+        }
+    });
+    let (relay, route) = (Relay::bind().await.unwrap(), route(address));
+    let local = relay.address_for(&route.url).unwrap();
+    let started = std::time::Instant::now();
+    let (result, _) = tokio::join!(relay.run(route), call(&local));
+    assert_eq!(result.unwrap_err().error.reason, "the server is overloaded; try again in a few minutes");
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    dribbling.await.unwrap();
+}
+
+/// The clock is paused: it moves on only while everything waits.
+#[tokio::test(start_paused = true)]
+async fn request_that_never_arrives_is_a_failure_of_this_machine() {
+    for head in ["", "POST SECRET/v1/chat/completions HTTP/1.1\r\ncontent-length: 2\r\n\r\n{"] {
+        let (relay, route) = (Relay::bind().await.unwrap(), route(SocketAddr::from(([127, 0, 0, 1], 9))));
+        let port = relay.listener.local_addr().unwrap().port();
+        let mut connection = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let head = head.replace("SECRET", &relay.path_prefix);
+        connection.write_all(head.as_bytes()).await.unwrap();
+        let ended = timeout(Duration::from_secs(60), relay.run(route)).await;
+        let error = ended.expect("it doesn't wait for ever").unwrap_err().error;
+        let expected =
+            "this machine's loopback connection for the server failed; it may have no free port or file handle";
+        assert_eq!((error.reason.as_str(), error.retryable), (expected, true), "{head:?}");
+    }
+}
+
 /// Every account of the machine can connect to the port; none but the client knows the path.
 #[tokio::test]
 async fn connection_without_the_secret_path_gets_no_answer() {

@@ -141,12 +141,32 @@ async fn body_without_end_is_left_at_its_limit() {
 /// The vendor's client makes room for as many calls as the highest index says.
 #[tokio::test]
 async fn index_of_a_call_reserves_no_memory() {
-    let frame = json!({ "choices": [{ "delta": { "tool_calls": [
-        { "index": u32::MAX, "id": "c", "function": { "name": "file_read", "arguments": "{}" } }
-    ] } }] });
+    for function in [json!({ "name": "file_read", "arguments": "{}" }), json!(null), json!(1), json!("x"), json!([])] {
+        let calls = json!([{ "index": u32::MAX, "id": "c", "function": function }]);
+        let frame = json!({ "choices": [{ "delta": { "tool_calls": calls } }] });
+        assert_eq!(refusal(ModelWire::OpenAiChat, format!("data: {frame}\n\n")).await, UNREADABLE, "{function}");
+    }
+}
+
+/// The vendor's client copies all that it has of a call for each entry of a frame.
+#[tokio::test]
+async fn entries_of_a_frame_multiply_no_long_call() {
+    let entry = "{\"index\":0,\"function\":{}},".repeat(15_000);
+    let long = "x".repeat(3 << 20);
+    let frame = format!(
+        "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{entry}{{\"index\":0,\"function\":{{\"arguments\":\"{long}\"}}}},{entry}\
+         {{\"index\":0,\"function\":{{}}}}]}}}}]}}\n\n"
+    );
+    assert_eq!(refusal(ModelWire::OpenAiChat, frame).await, UNREADABLE);
+}
+
+const UNREADABLE: &str = "the server sent an answer that could not be understood";
+
+/// Why an answer that starts with this frame is refused.
+async fn refusal(wire: ModelWire, frame: String) -> String {
     let stage = Stage::new().await;
-    let base_url = Some(SecretString::from(repeating(format!("data: {frame}\n\n"), 1, "data: [DONE]\n\n").await));
-    let model = stage.model_with(ModelSettings { base_url, ..stage.settings(ModelWire::OpenAiChat) });
-    let error = ask(&model, request(vec![user("hello", Vec::new())])).await.error.expect("it is refused");
-    assert_eq!(error.reason, "the server sent an answer that could not be understood");
+    let base_url = Some(SecretString::from(repeating(frame, 1, "data: [DONE]\n\n").await));
+    let settings = ModelSettings { base_url, ..stage.settings(wire) };
+    let model = stage.model_with_policy(settings, RequestPolicy { max_retries: 0, ..short_policy() });
+    ask(&model, request(vec![user("hello", Vec::new())])).await.error.expect("it is refused").reason
 }
