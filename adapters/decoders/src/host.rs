@@ -155,7 +155,7 @@ impl DecoderWorkers {
         let count = settings.max_concurrent;
         Self {
             document_slots: slots(count, "too many files are being decoded; try again in a moment"),
-            image_slots: slots(count / 2, "too many images are being scaled; try again in a moment"),
+            image_slots: slots(count / 2, "too many images and recordings are being read; try again in a moment"),
             sound_slots: slots(count / 2, "other recordings are being decoded; try again in a moment"),
             settings,
             blobs,

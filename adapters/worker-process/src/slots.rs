@@ -4,7 +4,9 @@
 //! total queue; the others wait behind it. So new work waits behind one piece of each person, however much they have
 //! queued. Tokio's semaphores are fair (first in, first out), which is all the queueing that is needed.
 //!
-//! The person's slot is acquired first: a person who waits for their own work blocks no one else in a group.
+//! The person's slot is acquired first: a person who waits for their own work blocks no one else in a group. While the
+//! piece at the front of a person's queue waits for a busy group, their work in other conversations waits behind it, even
+//! if slots are free: it keeps one queue for each person instead of one for each person and conversation.
 
 use std::{
     collections::HashMap,
@@ -18,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub struct SlotPool {
     total: Arc<Semaphore>,
     max_per_holder: usize,
-    queues: Mutex<HashMap<Holder, Arc<HolderQueue>>>,
+    queues: Mutex<HashMap<Holder, CountedQueue>>,
 }
 
 /// Whose work shares a limit.
@@ -26,7 +28,7 @@ pub struct SlotPool {
 enum Holder {
     Person(ChannelName, String),
     Conversation(ConversationId),
-    /// All work of which nobody knows for whom it is.
+    /// All work whose requester is unknown.
     Unnamed,
 }
 
@@ -35,6 +37,13 @@ struct HolderQueue {
     slots: Arc<Semaphore>,
     /// Held by the work at the front, which waits for the next slot.
     front: Semaphore,
+}
+
+/// A queue, and how many tickets lead to it. They are counted under the lock: two that are dropped at the same time would
+/// each see the other's reference to the queue, and both would leave it.
+struct CountedQueue {
+    queue: Arc<HolderQueue>,
+    tickets: usize,
 }
 
 /// A slot. Dropping it frees it.
@@ -83,7 +92,7 @@ impl SlotPool {
         SlotPermit { _total: total_permit, _holder: (permit, ticket), _person: None }
     }
 
-    fn queues(&self) -> MutexGuard<'_, HashMap<Holder, Arc<HolderQueue>>> {
+    fn queues(&self) -> MutexGuard<'_, HashMap<Holder, CountedQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,19 +106,24 @@ struct QueueTicket {
 
 impl QueueTicket {
     fn enter(pool: &Arc<SlotPool>, holder: Holder) -> Self {
-        let queue = Arc::clone(pool.queues().entry(holder.clone()).or_insert_with(|| {
-            Arc::new(HolderQueue { slots: Arc::new(Semaphore::new(pool.max_per_holder)), front: Semaphore::new(1) })
-        }));
-        Self { pool: Arc::clone(pool), holder, queue }
+        let mut queues = pool.queues();
+        let counted = queues.entry(holder.clone()).or_insert_with(|| {
+            let slots = Arc::new(Semaphore::new(pool.max_per_holder));
+            CountedQueue { queue: Arc::new(HolderQueue { slots, front: Semaphore::new(1) }), tickets: 0 }
+        });
+        counted.tickets += 1;
+        Self { pool: Arc::clone(pool), holder, queue: Arc::clone(&counted.queue) }
     }
 }
 
 impl Drop for QueueTicket {
     fn drop(&mut self) {
         let mut queues = self.pool.queues();
-        // The map's own and this one. No other is added meanwhile: that takes the lock.
-        if Arc::strong_count(&self.queue) == 2 {
-            queues.remove(&self.holder);
+        if let Some(counted) = queues.get_mut(&self.holder) {
+            counted.tickets -= 1;
+            if counted.tickets == 0 {
+                queues.remove(&self.holder);
+            }
         }
     }
 }
@@ -132,42 +146,42 @@ mod tests {
 
     #[tokio::test]
     async fn slots_are_limited_per_conversation_and_in_total() {
-        let places = SlotPool::new(3, 2);
+        let pool = SlotPool::new(3, 2);
         let (a, b) = (requester_in("a"), requester_in("b"));
-        let first = places.acquire(Some(&a)).now_or_never().unwrap();
-        let _second = places.acquire(Some(&a)).now_or_never().unwrap();
-        assert!(places.acquire(Some(&a)).now_or_never().is_none(), "a third of one conversation");
-        let _third = places.acquire(Some(&b)).now_or_never().unwrap();
-        assert!(places.acquire(Some(&b)).now_or_never().is_none(), "a fourth of all");
+        let first = pool.acquire(Some(&a)).now_or_never().unwrap();
+        let _second = pool.acquire(Some(&a)).now_or_never().unwrap();
+        assert!(pool.acquire(Some(&a)).now_or_never().is_none(), "a third of one conversation");
+        let _third = pool.acquire(Some(&b)).now_or_never().unwrap();
+        assert!(pool.acquire(Some(&b)).now_or_never().is_none(), "a fourth of all");
         drop(first);
-        assert!(places.acquire(Some(&b)).now_or_never().is_some());
+        assert!(pool.acquire(Some(&b)).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn work_without_requester_leaves_slots_to_people() {
-        let places = SlotPool::new(2, 1);
-        let unnamed = places.acquire(None).now_or_never().unwrap();
-        assert!(places.acquire(None).now_or_never().is_none(), "all of it shares one limit");
-        assert!(places.acquire(Some(&requester_in("a"))).now_or_never().is_some());
+        let pool = SlotPool::new(2, 1);
+        let unnamed = pool.acquire(None).now_or_never().unwrap();
+        assert!(pool.acquire(None).now_or_never().is_none(), "all of it shares one limit");
+        assert!(pool.acquire(Some(&requester_in("a"))).now_or_never().is_some());
         drop(unnamed);
-        assert!(places.acquire(None).now_or_never().is_some());
+        assert!(pool.acquire(None).now_or_never().is_some());
     }
 
-    /// Without the front of a queue, two pieces of work of a busy conversation stand before whoever comes new.
+    /// Without the front of a queue, two pieces of work of a busy conversation would come before a newcomer's.
     #[tokio::test]
     async fn newcomer_is_served_after_one_slot_despite_queue() {
-        let places = SlotPool::new(1, 2);
+        let pool = SlotPool::new(1, 2);
         let (busy, new) = (requester_in("busy"), requester_in("new"));
-        let mut running = Some(places.acquire(Some(&requester_in("third"))).await);
+        let mut running = Some(pool.acquire(Some(&requester_in("third"))).await);
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for (who, number) in (0..200).map(|number| (&busy, number)).chain([(&new, 0)]) {
-            let (places, who, order) = (Arc::clone(&places), Requester::clone(who), Arc::clone(&order));
+            let (pool, who, order) = (Arc::clone(&pool), Requester::clone(who), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
-                let place = places.acquire(Some(&who)).await;
+                let slot = pool.acquire(Some(&who)).await;
                 order.lock().unwrap().push((who, number));
                 tokio::task::yield_now().await;
-                drop(place);
+                drop(slot);
             }));
             tokio::task::yield_now().await;
         }
@@ -183,31 +197,30 @@ mod tests {
 
     #[tokio::test]
     async fn many_conversations_of_one_person_leave_free_slots() {
-        let places = SlotPool::new(3, 2);
-        let taken: Vec<_> = (0..20)
-            .filter_map(|n| places.acquire(Some(&requester_by("busy", &n.to_string()))).now_or_never())
-            .collect();
+        let pool = SlotPool::new(3, 2);
+        let taken: Vec<_> =
+            (0..20).filter_map(|n| pool.acquire(Some(&requester_by("busy", &n.to_string()))).now_or_never()).collect();
         assert_eq!(taken.len(), 2, "as many as one conversation has");
-        assert!(places.acquire(Some(&requester_by("new", "20"))).now_or_never().is_some());
-        assert!(places.acquire(Some(&requester_by("new", "0"))).now_or_never().is_some(), "also where the busy one is");
-        assert!(places.acquire(Some(&requester_in("21"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&requester_by("new", "20"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&requester_by("new", "0"))).now_or_never().is_some(), "also where the busy one is");
+        assert!(pool.acquire(Some(&requester_in("21"))).now_or_never().is_some());
     }
 
-    /// All places are taken by others; the new one's turn comes right after the one that the busy person waits with.
+    /// All slots are taken by others; the new one's turn comes right after the one that the busy person waits with.
     #[tokio::test]
     async fn person_queues_with_only_one_conversation() {
-        let places = SlotPool::new(1, 2);
-        let mut running = Some(places.acquire(Some(&requester_in("third"))).await);
+        let pool = SlotPool::new(1, 2);
+        let mut running = Some(pool.acquire(Some(&requester_in("third"))).await);
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         let busy = (0..50).map(|n| requester_by("busy", &n.to_string()));
         for requester in busy.chain([requester_by("new", "new")]) {
-            let (places, order) = (Arc::clone(&places), Arc::clone(&order));
+            let (pool, order) = (Arc::clone(&pool), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
-                let place = places.acquire(Some(&requester)).await;
+                let slot = pool.acquire(Some(&requester)).await;
                 order.lock().unwrap().push(requester.person.unwrap());
                 tokio::task::yield_now().await;
-                drop(place);
+                drop(slot);
             }));
             tokio::task::yield_now().await;
         }
@@ -222,42 +235,63 @@ mod tests {
 
     #[tokio::test]
     async fn queued_person_in_group_blocks_no_other_member() {
-        let places = SlotPool::new(4, 2);
+        let pool = SlotPool::new(4, 2);
         let _busy = [
-            places.acquire(Some(&requester_by("busy", "a"))).await,
-            places.acquire(Some(&requester_by("busy", "b"))).await,
+            pool.acquire(Some(&requester_by("busy", "a"))).await,
+            pool.acquire(Some(&requester_by("busy", "b"))).await,
         ];
         let third = requester_by("busy", "group");
-        let mut waiting = Box::pin(places.acquire(Some(&third)));
+        let mut waiting = Box::pin(pool.acquire(Some(&third)));
         assert!(matches!(poll!(&mut waiting), Poll::Pending));
-        assert!(places.acquire(Some(&requester_by("other", "group"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&requester_by("other", "group"))).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn abandoned_wait_blocks_nobody() {
-        let places = SlotPool::new(1, 1);
+        let pool = SlotPool::new(1, 1);
         let (a, b) = (requester_in("a"), requester_in("b"));
-        let place = places.acquire(Some(&a)).await;
-        let mut waiting: Vec<_> = [&a, &b, &b].into_iter().map(|who| Box::pin(places.acquire(Some(who)))).collect();
+        let slot = pool.acquire(Some(&a)).await;
+        let mut waiting: Vec<_> = [&a, &b, &b].into_iter().map(|who| Box::pin(pool.acquire(Some(who)))).collect();
         for future in &mut waiting {
             assert!(matches!(poll!(future), Poll::Pending));
         }
         let last = waiting.pop().unwrap();
         drop(waiting);
-        drop(place);
+        drop(slot);
         tokio::time::timeout(Duration::from_secs(5), last).await.expect("the one that still waits gets it");
     }
 
     #[tokio::test]
     async fn released_conversation_leaves_nothing_behind() {
-        let places = SlotPool::new(2, 1);
+        let pool = SlotPool::new(2, 1);
         for number in 0..100 {
             let conversation = requester_by("somebody", &number.to_string());
-            let place = places.acquire(Some(&conversation)).await;
-            assert!(places.acquire(Some(&conversation)).now_or_never().is_none());
-            assert_eq!(places.queues().len(), 2, "they are kept while there is a place");
-            drop(place);
-            assert_eq!(places.queues().len(), 0);
+            let slot = pool.acquire(Some(&conversation)).await;
+            assert!(pool.acquire(Some(&conversation)).now_or_never().is_none());
+            assert_eq!(pool.queues().len(), 2, "they are kept while there is a slot");
+            drop(slot);
+            assert_eq!(pool.queues().len(), 0);
+        }
+    }
+
+    /// Catches: two tickets of one holder that are dropped on two threads, of which neither removes the queue.
+    #[test]
+    fn slots_released_at_once_leave_nothing_behind() {
+        let pool = SlotPool::new(2, 2);
+        let requester = requester_by("somebody", "a");
+        for round in 0..5_000 {
+            let slots = [(); 2].map(|()| pool.acquire(Some(&requester)).now_or_never().unwrap());
+            let start = std::sync::Barrier::new(slots.len());
+            std::thread::scope(|scope| {
+                for slot in slots {
+                    let start = &start;
+                    scope.spawn(move || {
+                        start.wait();
+                        drop(slot);
+                    });
+                }
+            });
+            assert_eq!(pool.queues().len(), 0, "round {round}");
         }
     }
 }

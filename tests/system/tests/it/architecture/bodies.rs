@@ -1,4 +1,4 @@
-//! Where the bodies of others' responses are read: each place has a limit, for a server may send a body without end.
+//! Where bodies are read: each place has a limit, for a server or a client may send one without end.
 
 use super::{assert_no_complaints, names::production_files};
 
@@ -6,6 +6,7 @@ use super::{assert_no_complaints, names::production_files};
 const BODY_READERS: &[(&str, &str)] = &[
     ("adapters/blobs-s3/src/connector.rs", "64 KB of an error, 8 MB of any other answer; a file by its listed size"),
     ("adapters/blobs-s3/src/unfinished.rs", "the limits of the connector"),
+    ("adapters/http-server/src/body.rs", "the size and the time of its caller"),
     ("adapters/http/src/body.rs", "the size that the caller takes, before and after unpacking"),
     ("adapters/models/src/body.rs", "64 KB of an error, the caller's limit of anything else"),
     ("adapters/models/src/relay.rs", "8 MB of a frame, 64 MB of an answer"),
@@ -15,8 +16,8 @@ const BODY_READERS: &[(&str, &str)] = &[
     ("apps/satchel/src/platforms.rs", "256 KB of the answer to a check of a token"),
 ];
 
-/// Calls that read a body chunk by chunk.
-const CHUNK_CALLS: [&str; 2] = ["response.chunk()", ".bytes_stream()"];
+/// Calls that read a body chunk by chunk, or up to a size, and the trait without which there are others.
+const CHUNK_CALLS: [&str; 5] = [".chunk()", ".bytes_stream()", ".frame()", "body::to_bytes", "BodyExt"];
 
 /// Calls that read a body to its end, whatever its length.
 const WHOLE_CALLS: [&str; 4] = [".text().await", ".bytes().await", ".json().await", ".json::<"];

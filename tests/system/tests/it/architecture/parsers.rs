@@ -10,7 +10,7 @@ use super::{assert_no_complaints, is_ours, linked_into_satchel, metadata, packag
 
 /// Each parser of untrusted bytes: the library, whose bytes it reads, and why it neither aborts nor loops on them. What
 /// can't be bounded belongs into a worker process.
-const PARSERS: [(&str, &str, &str); 51] = [
+const PARSERS: [(&str, &str, &str); 59] = [
     ("aho-corasick", "the literals of patterns", "builds a table of at most 1,000 bytes of them, and reads text once"),
     ("async-compression", "web pages in gzip", "inflates block by block; both sizes are limited in `adapters/http`"),
     ("async-nats", "frames of the operator's server", "takes one frame a step from a buffer; the server limits it"),
@@ -21,7 +21,9 @@ const PARSERS: [(&str, &str, &str); 51] = [
         "matches paths in a tree of its routes; bodies are read with limits by `adapters/http-server`",
     ),
     ("base64", "files and images in requests and answers", "maps characters by a table to three quarters of the bytes"),
+    ("bstr", "patterns of models", "goes once through a pattern of at most 1 KB, for globset"),
     ("cap-std", "paths of models", "resolves a component a step; a path has at most 32, and links are counted"),
+    ("chrono", "times of Telegram and of the operator's bucket", "reads fixed forms, an item a step"),
     ("croner", "rhythms of people and models", "reads five fields; a search for the next time ends in the year 5000"),
     ("encoding_rs", "the charset of a response", "decodes by tables, a buffer a step"),
     ("flate2", "web pages in gzip", "inflates into the buffer that it is given"),
@@ -30,7 +32,13 @@ const PARSERS: [(&str, &str, &str); 51] = [
     ("globset", "patterns of models", "allows 100 braces within each other, at 10 KB of stack each in a debug build"),
     ("granit-parser", "the operator's YAML", "is driven by serde-saphyr, which limits depth and number of values"),
     ("h2", "answers of servers", "reads frames of 16 KB by a state machine; headers and windows are limited"),
+    ("http", "heads of requests and answers", "looks each byte of a name or value up in a table, once through"),
     ("httparse", "heads of requests and answers", "goes once through a buffer that hyper limits; 100 headers at most"),
+    (
+        "httpdate",
+        "how long the operator's collector wants to be left alone",
+        "reads forms of 22 to 29 bytes, no others",
+    ),
     ("hyper", "requests and answers", "drives httparse, and streams bodies without keeping them"),
     ("idna", "hosts of addresses", "goes through a label by loops, and an address has few"),
     ("imagesize", "headers of images", "each step moves ahead in at most 4 MB (`HEADER_BYTES`); panics are caught"),
@@ -38,6 +46,7 @@ const PARSERS: [(&str, &str, &str); 51] = [
     ("ipnet", "addresses", "reads a number a step, of a few characters"),
     ("jiff", "times of people and models", "reads fixed forms of some characters"),
     ("libsqlite3-sys", "searched words", "they are quoted terms of FTS5, whose parser keeps a stack of limited depth"),
+    ("matchit", "paths of requests", "walks a tree of our own routes, which has a known depth"),
     ("mime", "types in headers", "goes once through a header"),
     (
         "mimetype-detector",
@@ -77,20 +86,23 @@ const PARSERS: [(&str, &str, &str); 51] = [
         "has a budget of signatures and paths, and 6 authorities at most in a chain",
     ),
     ("serde-saphyr", "the operator's YAML", "limits depth and number of values, and refuses bombs of aliases"),
-    ("serde_json", "JSON of everybody", "ends at 128 levels, so that whoever walks a value goes no deeper either"),
+    ("serde_json", "JSON of everybody", "ends at 128 levels, so that code that walks a value goes no deeper either"),
     ("serde_urlencoded", "queries", "goes once through pairs into flat structures"),
     ("serenity", "events of Discord", "only its types, filled by serde_json"),
     ("similar", "two versions of a file", "halves its problem at each call of itself, and stops after 200 ms"),
     ("sqlx", "answers of the operator's PostgreSQL", "takes one message a step; values are bound, never SQL"),
+    ("sqlx-postgres", "answers of the operator's PostgreSQL", "takes one message a step, by the length in its head"),
     ("teloxide", "updates of Telegram", "only its types, filled by serde_json"),
+    ("time", "times of Discord", "reads one fixed form of some characters"),
     ("tungstenite", "frames of Discord", "joins frames in a loop, up to 64 MiB"),
     ("url", "addresses of everybody", "is a state machine that goes once through an address"),
     ("uuid", "ids in requests", "reads 36 characters"),
+    ("value-ext", "answers of model providers", "takes values out of JSON by pointers that genai names, in a loop"),
 ];
 
 /// Libraries that our crates name, or whose name sounds of a parser, and that read nothing untrusted: they write,
 /// compute, or read only what the operator or we ourselves give them.
-const NO_PARSERS: [&str; 66] = [
+const NO_PARSERS: [&str; 77] = [
     "anstyle",
     "anstyle-parse",
     "anyhow",
@@ -103,26 +115,40 @@ const NO_PARSERS: [&str; 66] = [
     "clap_mangen",
     // Keys of the operator, for async-nats.
     "data-encoding",
+    // Keys of the operator, for async-nats.
+    "der",
     // The configuration.
     "encoding_rs_io",
     "futures",
     "getrandom",
     "hmac",
+    // Bodies without their content.
+    "http-body",
+    "http-body-util",
     "hyper-util",
     "idna_adapter",
     "indicatif",
+    // The calls of the system.
+    "libc",
     // Types by a file's name.
     "mime_guess",
     "miniz_oxide",
+    // Keys of the operator, for async-nats.
+    "nkeys",
     "opentelemetry",
+    "opentelemetry-http",
     "opentelemetry-otlp",
     "opentelemetry_sdk",
     // Keys and certificates of the operator.
     "pem-rfc7468",
+    "pkcs8",
     "postcard",
     "prometheus-client",
     "prost",
     "prost-derive",
+    // Certificates of the system and of the operator.
+    "rustls-native-certs",
+    "rustls-pki-types",
     "rustix",
     "rustyline",
     "schemars",
@@ -131,6 +157,7 @@ const NO_PARSERS: [&str; 66] = [
     "serde",
     "serde_path_to_error",
     "sha2",
+    "spki",
     "sqlx-core",
     "sqlx-sqlite",
     "strsim",
@@ -142,6 +169,8 @@ const NO_PARSERS: [&str; 66] = [
     "tokio-stream",
     "tokio-tungstenite",
     "tokio-util",
+    // Redirects of reqwest.
+    "tower-http",
     "tracing",
     "tracing-opentelemetry",
     "tracing-subscriber",
@@ -167,17 +196,25 @@ const NO_PARSERS: [&str; 66] = [
     "zopfli",
 ];
 
+/// Parsers that come with other libraries, and whose names say too little to be found by a word.
+const PARSER_NAMES: [&str; 3] = ["bstr", "der", "time"];
+
 /// What the name of a parser has in it. It finds those that come with other libraries.
-const PARSER_WORDS: [&str; 38] = [
+const PARSER_WORDS: [&str; 50] = [
     "cbor",
+    "certs",
+    "chrono",
     "cmark",
+    "cookie",
     "csv",
+    "date",
     "deflate",
     "encoding",
     "exif",
     "flate",
     "glob",
     "html",
+    "http",
     "httparse",
     "idna",
     "image",
@@ -186,22 +223,29 @@ const PARSER_WORDS: [&str; 38] = [
     "json",
     "latex",
     "markdown",
+    "matchit",
     "mime",
     "miniz",
     "msgpack",
     "multer",
+    "nkeys",
     "nom",
     "opus",
     "parse",
     "pdf",
     "pem",
+    "pkcs8",
+    "pki",
+    "postgres",
     "prost",
     "regex",
     "saphyr",
+    "spki",
     "svg",
     "toml",
     "tungstenite",
     "url",
+    "value-ext",
     "wast",
     "webpki",
     "xml",
@@ -221,8 +265,12 @@ fn parsers_of_untrusted_bytes_are_listed_with_reasons() {
         .filter(|dependency| dependency.kind == DependencyKind::Normal && !is_ours(dependency))
         .map(|dependency| dependency.name.as_str())
         .filter(|name| linked.contains_key(*name));
-    let has_parser_word = |name: &&str| PARSER_WORDS.iter().any(|word| name.contains(word));
-    let named_like_parsers = linked.keys().map(String::as_str).filter(has_parser_word);
+    let has_parser_word =
+        |name: &&str| PARSER_NAMES.contains(name) || PARSER_WORDS.iter().any(|word| name.contains(word));
+    // What our own crates read with is listed by itself.
+    let is_own_crate = |name: &&str| name.starts_with("satchel-");
+    let named_like_parsers =
+        linked.keys().map(String::as_str).filter(has_parser_word).filter(|name| !is_own_crate(name));
     let is_listed = |name: &str| PARSERS.iter().any(|(library, ..)| *library == name) || NO_PARSERS.contains(&name);
     let unlisted: BTreeSet<&str> = named_by_us.chain(named_like_parsers).filter(|name| !is_listed(name)).collect();
     let mut complaints: Vec<String> = unlisted
