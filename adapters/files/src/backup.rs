@@ -18,7 +18,7 @@ pub use self::{
     archive::BackupArchive,
     create::{BackupContents, BackupProgress, BackupReport},
     manifest::{BackupId, BackupManifest, DatabaseVersion},
-    repository::{BackupRepository, PruneReport, StagingFile},
+    repository::{BackupRepository, PruneReport, StagingFile, is_own_entry},
     restore::{RestoreLayout, RestoredDirectory},
     verify::VerifyReport,
 };

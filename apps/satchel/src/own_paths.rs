@@ -19,6 +19,13 @@ use crate::{
 /// The setting of the data directory, in which there may be other files, too.
 const DATA_DIR_KEY: &str = "storage.data_dir";
 
+/// Whether the entry of a directory with this name is Satchel's own.
+type OwnEntryCheck = fn(&str) -> bool;
+
+/// The settings of other directories in which there may be other files, too, and their own entries.
+const PARTLY_OWN_KEYS: [(&str, OwnEntryCheck); 2] =
+    [("backup.to", satchel_files::backup::is_own_entry), ("telegram.local_files", is_bot_server_entry)];
+
 const SHARED_DIR_KEY: &str = "workspace.shared_dir";
 
 /// The configured directories that only their owner may access.
@@ -35,7 +42,13 @@ pub(crate) fn private_directories(config: &Config) -> Vec<OwnDirectory> {
 
 /// What declared attachments never reach: the data, the configuration, and all that its settings name.
 pub(crate) fn excluded_paths(config: &Config) -> ExcludedPaths {
-    let mut excluded = own_paths(config, &[DATA_DIR_KEY]);
+    let keys: Vec<&str> = PARTLY_OWN_KEYS.iter().map(|(key, _)| *key).chain([DATA_DIR_KEY]).collect();
+    let mut excluded = own_paths(config, &keys);
+    for named in &config.named_paths {
+        if let Some((_, is_own)) = PARTLY_OWN_KEYS.iter().find(|(key, _)| *key == named.key) {
+            excluded.own_directories.push(OwnDirectory { path: named.path.clone(), is_own: *is_own });
+        }
+    }
     for file in &config.source_files {
         // What the same file uses when Satchel is started in its directory, with other options.
         excluded.paths.push(file.with_file_name(FILE_NAME));
@@ -58,6 +71,16 @@ fn own_paths(config: &Config, other_than: &[&str]) -> ExcludedPaths {
     ExcludedPaths { own_directories: private_directories(config), paths: paths.collect() }
 }
 
+/// Whether an entry of the directory of a Bot API server is the server's own: the files of a bot in a directory that is named
+/// after the bot's token, or what the server has written about its bots, with their tokens.
+fn is_bot_server_entry(name: &str) -> bool {
+    if name.ends_with(".binlog") || name.ends_with(".log") {
+        return true;
+    }
+    let id = name.split_once(':').map_or("", |(id, _)| id);
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Whether an entry of the data directory is Satchel's own.
 fn is_own_data(name: &str) -> bool {
     const NAMES: [&str; 5] = [BLOBS_DIR, WORKSPACES_DIR, DOWNLOADS_DIR, TEXTS_DIR, "chat-history"];
@@ -75,6 +98,14 @@ fn is_own_data(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directory_of_a_bot_is_recognised_by_its_name() {
+        assert!(is_bot_server_entry("123456:AAbb-cc_dd"));
+        for foreign in ["assets", "satchel.yaml", "a:b", ":x", "12"] {
+            assert!(!is_bot_server_entry(foreign), "{foreign}");
+        }
+    }
 
     /// The access to other files in the data directory is not changed.
     #[test]

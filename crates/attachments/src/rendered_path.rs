@@ -8,22 +8,25 @@ use std::path::Path;
 use crate::template::TextWithValues;
 
 /// The most characters of a component that an error repeats.
-const MAX_SHOWN_CHARS: usize = 60;
+const MAX_QUOTED_CHARS: usize = 60;
 
 /// Checks each component of a path that a value is part of, wholly or with the text and the values beside it: `..` may be
-/// put together from two of them. An absolute path may begin with the directory of its file.
+/// put together from two of them. An absolute path may begin with the directory of its file. One that doesn't may lead
+/// there by another spelling, through hidden directories above it: where it leads is decided when it is opened.
 ///
 /// # Errors
 /// With the component that isn't allowed.
 pub(crate) fn check_values(path: &TextWithValues, root: &Path) -> Result<(), String> {
     let TextWithValues { text, values } = path;
     let rest = root.to_str().and_then(|root| text.strip_prefix(root)).filter(|rest| rest.starts_with('/'));
+    let is_spelled_otherwise = text.starts_with('/') && rest.is_none();
     let mut start = text.len() - rest.unwrap_or(text).len();
     for component in text[start..].split('/') {
         let end = start + component.len();
         let has_value = values.iter().any(|value| value.start <= end && start <= value.end);
-        if has_value && component.starts_with('.') && component != "." {
-            let shown: String = component.chars().take(MAX_SHOWN_CHARS).collect();
+        let is_hidden = component.starts_with('.') && component != "." && !is_spelled_otherwise;
+        if has_value && (is_hidden || component == "..") {
+            let shown: String = component.chars().take(MAX_QUOTED_CHARS).collect();
             return Err(format!(
                 "{shown:?} comes from a value, which may name several directories, but none that is `..` or hidden"
             ));
@@ -58,7 +61,8 @@ mod tests {
             ("{{ .input.a }}/cover.png", "/srv/satchel/assets", ""),
             ("{{ .input.a }}/cover.png", "/home/ann/.config/satchel/assets", ""),
             ("sub/../{{ .input.a }}", "report.pdf", ""),
-            (".drafts/{{ .input.a }}", "report.pdf", ""),
+            ("{{ .input.a }}", "/mnt/home/ann/.config/satchel/assets/x", ""),
+            ("{{ .input.a }}", "/home/ann/./.config/satchel/x", ""),
             ("{{ .input.a }}{{ .input.b }}.pdf", "a", "."),
         ] {
             assert_eq!(check(template, a, b), Ok(()), "{template} {a:?} {b:?}");
@@ -76,8 +80,8 @@ mod tests {
             ("reports/.{{ .input.a }}./x", "", ""),
             ("reports/.{{ .input.a }}", "env", ""),
             ("{{ .input.a }}", "/home/ann/.config/satchel/../secret", ""),
-            ("{{ .input.a }}", "/home/ann/.config/satchel2/x", ""),
-            ("{{ .input.a }}", "/home/ann/.ssh/id", ""),
+            ("{{ .input.a }}", "/home/ann/.config/satchel/.env", ""),
+            ("{{ .input.a }}", "/mnt/home/ann/.config/satchel/../secret", ""),
         ] {
             assert!(check(template, a, b).is_err(), "{template} {a:?} {b:?}");
         }

@@ -32,6 +32,12 @@ const LOCK_FILE: &str = "lock";
 /// What SQLite adds to the name of a database to name the journal beside it.
 const JOURNAL_SUFFIX: &str = "-journal";
 
+/// Whether an entry of a directory of backups is the repository's own. Temporary files are hidden.
+#[must_use]
+pub fn is_own_entry(name: &str) -> bool {
+    [MANIFESTS_DIRECTORY, OBJECTS_DIRECTORY, LOCK_FILE].contains(&name)
+}
+
 /// A directory of backups. Dropping it gives up its lock.
 #[derive(Debug)]
 pub struct BackupRepository {

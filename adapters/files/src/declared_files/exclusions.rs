@@ -7,6 +7,7 @@ use std::{
     collections::{HashMap, HashSet},
     ffi::{OsStr, OsString},
     fs::{self, Metadata},
+    io,
     os::unix::fs::MetadataExt,
     path::{self, Component, Path, PathBuf},
 };
@@ -56,11 +57,18 @@ impl ExcludedPaths {
             if !is_above {
                 exclusions.identities.insert(identity);
             }
-            for entry in fs::read_dir(path).map_err(|error| io_error("list", path, error))? {
+            let entries = match fs::read_dir(path) {
+                Ok(entries) => entries,
+                // It is excluded as a whole; other names of its entries stay unknown.
+                Err(error) if !is_above && is_unlistable(&error) => continue,
+                Err(error) => return Err(io_error("list", path, error)),
+            };
+            for entry in entries {
                 let entry = entry.map_err(|error| io_error("list", path, error))?;
                 let is_own = entry.file_name().to_str().is_some_and(is_own);
-                // A link leads elsewhere, and a file may have a second name elsewhere; directories are excluded with this one.
-                if is_own && (is_above || entry.file_type().is_ok_and(|kind| !kind.is_dir())) {
+                // Also where the whole directory is excluded: a link leads elsewhere, a file may have a second name elsewhere,
+                // and a directory may be mounted elsewhere.
+                if is_own {
                     exclusions.add(&entry.path());
                 }
             }
@@ -186,6 +194,11 @@ fn strip_directory<'a>(path: &'a Path, directory: &Path) -> Option<&'a Path> {
     path.strip_prefix(ancestor).ok()
 }
 
+/// Whether a directory belongs to somebody else, as that of a Bot API server may, or is none.
+fn is_unlistable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory)
+}
+
 /// The identity of what a path leads to. What can't be looked up has none, and can't be read by another path either.
 fn find_identity(path: &Path) -> Option<FileIdentity> {
     fs::metadata(path).ok().map(|found| FileIdentity::from(&found))
@@ -206,6 +219,26 @@ mod tests {
             assert!(!is_name_or_copy(OsStr::new(other), OsStr::new("satchel.yaml")), "{other}");
         }
         assert!(!is_name_or_copy(OsStr::new("token.png"), OsStr::new("token")));
+    }
+
+    /// A second mount of a directory has its identity, and its path leads through none of the data directory's.
+    #[test]
+    fn directories_of_own_data_are_excluded_by_their_identity() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        for directory in ["root", "data/blobs", "data/recordings"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        let excluded = ExcludedPaths {
+            own_directories: vec![OwnDirectory { path: path("data"), is_own: |name| name == "blobs" }],
+            paths: Vec::new(),
+        };
+        let exclusions = excluded.read_exclusions(&path("root")).unwrap();
+        for (directory, expected) in [("data", true), ("data/blobs", true), ("data/recordings", false), ("root", false)]
+        {
+            assert_eq!(exclusions.is_excluded(&fs::metadata(path(directory)).unwrap()), expected, "{directory}");
+        }
+        assert!(excluded.read_exclusions(&path("data/blobs")).unwrap().has_root());
     }
 
     /// Catches: a directory for everybody that gives away the data in it, or that is a part of the data.

@@ -54,7 +54,7 @@ struct ListedDirectory {
 }
 
 /// Adds the files of one directory, and returns its directories. What vanishes meanwhile is left out, and what is hidden or
-/// excluded: a file that is excluded under another name is refused when it is opened.
+/// excluded, by whatever name.
 fn list_directory(
     root: &DeclaredRoot,
     directory: &ListedDirectory,
@@ -78,13 +78,19 @@ fn list_directory(
         let (path, shown) = (directory.path.join(&name), directory.shown.join(&name));
         // A name that is no text can be matched by no glob.
         let Some(text) = shown.to_str().map(str::to_owned) else { continue };
+        let full = canonical.join(&name);
+        let is_allowed = || fs::symlink_metadata(&full).is_ok_and(|found| !root.exclusions.is_excluded(&found));
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => {
-                if fs::symlink_metadata(canonical.join(&name)).is_ok_and(|found| !root.exclusions.is_excluded(&found)) {
+                if is_allowed() {
                     directories.push(ListedDirectory { shown, path });
                 }
             }
-            Ok(kind) if kind.is_file() => files.push(FileEntry { path: text, canonical: canonical.join(&name) }),
+            Ok(kind) if kind.is_file() => {
+                if is_allowed() {
+                    files.push(FileEntry { path: text, canonical: full });
+                }
+            }
             Ok(kind) if kind.is_symlink() => {
                 if let Ok(target) = root.relative_path(&path)
                     && root.directory.symlink_metadata(&target).is_ok_and(|target| target.is_file())

@@ -197,7 +197,7 @@ async fn only_regular_files_are_opened() {
     assert!(matches!(harness.open_error("a.png/x").await, DeclaredFileError::Missing(_)));
 }
 
-/// The check looks at one file, and whoever swaps it for a link in between gets nothing that the path may not name.
+/// The check looks at one file. A link that replaces it in between leads to nothing that the path may not name.
 async fn assert_swapped_link_is_not_followed(harness: &DeclaredHarness, secret: PathBuf) {
     let root = harness.root();
     let (target, spare) = (root.join("b.txt"), root.join("spare"));
@@ -268,6 +268,7 @@ async fn own_files_are_refused_however_named() {
         "sub/../.cache/e.png".to_owned(),
         absolute("satchel-data/web-token"),
         absolute("satchel.yaml"),
+        absolute(".env"),
         format!("/proc/self/root{}", absolute("satchel-data/web-token")),
     ] {
         let error = harness.open_error(&path).await;
@@ -297,6 +298,8 @@ async fn listing_leaves_out_own_and_hidden_files() {
     symlink(".cache/e.png", root.join("shown.png")).unwrap();
     symlink("a.png", root.join(".hidden.png")).unwrap();
     symlink("satchel-data", root.join("pictures")).unwrap();
+    fs::hard_link(root.join("satchel-data/web-token"), root.join("sub/second-name.png")).unwrap();
+    fs::hard_link(root.join("satchel.yaml"), root.join("sub/settings.png")).unwrap();
     assert_eq!(harness.list("", true).await, ["a.png", "b.txt", "sub/c.png", "sub/deep/d.png"]);
     for directory in ["satchel-data", "satchel-data/workspaces", "pictures", "shared", ".cache"] {
         let error = harness.files.list(&root, directory, true).await.expect_err(directory);

@@ -255,6 +255,29 @@ tasks:
     assert!(!text.contains("can't be attached") && !text.contains("comes from a value"), "{text}");
 }
 
+/// Backups and a Bot API server may use the directory of the configuration: only what they write is left out.
+#[tokio::test]
+async fn directory_that_a_setting_names_may_hold_the_declarations() {
+    let config = r#"
+storage: { data_dir: data }
+backup: { to: . }
+telegram: { local_files: . }
+agents: [{ id: reader, instructions: x, actions: [{ id: read, prompt: x }] }]
+tasks:
+  - id: report
+    agent: reader
+    action: read
+    attachments: [{ type: image, paths: ["**/*.png"] }]
+"#;
+    let harness = ResolveHarness::new(config).await;
+    for path in ["objects/ab/backup.png", "12345:token/photos/theirs.png"] {
+        harness.write(path, "canary");
+    }
+    let text = harness.resolve(options("satchel.yaml")).await;
+    assert!(text.contains("assets/deep/b.png") && !text.contains("can't be attached"), "{text}");
+    assert!(!text.contains("backup.png") && !text.contains("theirs.png"), "{text}");
+}
+
 /// Only variables of the list can be named.
 #[tokio::test]
 async fn other_variables_stay_hidden() {
