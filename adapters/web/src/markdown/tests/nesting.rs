@@ -1,10 +1,11 @@
-//! No formula calls the library deeper than the smallest stack has room for, whatever stands between its commands.
+//! No formula calls the library deeper than the smallest stack has room for, whatever is between its commands.
 
 use std::thread;
 
 use crate::markdown::{
     math::{Formula, MAX_FORMULA_BYTES},
     mathml::to_mathml,
+    tex::BoundedTex,
     to_html,
 };
 
@@ -131,13 +132,38 @@ fn misleading_formulas_fit_a_small_stack() {
 
 /// The text of the report: it ended the process that showed it, and again at each view.
 #[test]
-fn commented_roots_are_shown_as_their_source() {
+fn commented_roots_remain_source_text() {
     run_on_small_stack(|| {
         for tex in [format!("{}x", "\\sqrt%\n".repeat(200)), format!("{}x", "\\sqrt[]".repeat(500))] {
             let html = to_html(&format!("$${tex}$$"));
             assert!(html.starts_with("<p><code>$$\\sqrt") && !html.contains("<math"), "{html:.200}");
         }
     });
+}
+
+/// A panic is caught, but it would be reported at each view of a stored text.
+#[test]
+fn formulas_that_make_the_library_panic_are_refused_before() {
+    for tex in [
+        "\\color{#€€} x",
+        "\\textcolor{#€€}{x}",
+        "\\colorbox{#€€}{x}",
+        "\\fcolorbox{#€€}{red}{x}",
+        "\\begin{alignat}{é} a & b \\end{alignat}",
+        "\\begin{alignat*}{40000} a & b \\end{alignat*}",
+        "\\begin{alignedat} {é} a & b \\end{alignedat}",
+    ] {
+        assert_eq!(BoundedTex::parse(tex), None, "{tex}");
+    }
+    for tex in [
+        "\\color{#1a2B3c} x",
+        "\\textcolor{#ff0000}{é}",
+        "\\colorbox{red}{é}",
+        "\\text{#é}",
+        "\\begin{alignat}{2} a & b & c & d \\end{alignat}",
+    ] {
+        assert!(BoundedTex::parse(tex).is_some(), "{tex}");
+    }
 }
 
 #[test]

@@ -261,7 +261,7 @@ async fn directory_that_a_setting_names_may_hold_the_declarations() {
     let config = r#"
 storage: { data_dir: data }
 backup: { to: . }
-telegram: { local_files: . }
+telegram: { api_url: 'http://localhost:8081', local_files: . }
 agents: [{ id: reader, instructions: x, actions: [{ id: read, prompt: x }] }]
 tasks:
   - id: report
