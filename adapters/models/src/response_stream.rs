@@ -228,14 +228,16 @@ impl ResponseStream {
             // Captured only from servers that require it back.
             leading.extend(end.captured_reasoning_content.map(ContentPart::ReasoningContent));
         }
-        let mut seen = HashSet::new();
-        let calls: Vec<ToolCall> = calls
-            .into_iter()
-            .filter_map(ContentPart::into_tool_call)
-            // A server that counts its calls from 1 makes the vendor's client duplicate the first. Elsewhere equal ids
-            // mean nothing: Gemini sends none, and the client's own restart with every frame.
-            .filter(|call| self.provider != ModelProvider::OpenAi || seen.insert(call.call_id.clone()))
-            .collect();
+        let mut calls: Vec<ToolCall> = calls.into_iter().filter_map(ContentPart::into_tool_call).collect();
+        if self.provider == ModelProvider::OpenAi {
+            // Where a server doesn't count its calls from 0, the vendor's client fills the gap with copies of the first
+            // chunk of a call. The call itself is the last of them. Elsewhere equal ids mean nothing: Gemini sends none,
+            // and the client's own restart with every frame.
+            let mut seen = HashSet::new();
+            calls.reverse();
+            calls.retain(|call| seen.insert(call.call_id.clone()));
+            calls.reverse();
+        }
         let block = (!calls.is_empty()).then(|| reasoning_block(leading, &calls));
         let mut events = Vec::with_capacity(calls.len() + 3);
         if is_truncated && calls.is_empty() {

@@ -148,6 +148,29 @@ async fn index_of_a_call_reserves_no_memory() {
     }
 }
 
+/// Proxies give a call the index of its block, before which there are thoughts and text.
+#[tokio::test]
+async fn first_call_may_have_a_higher_index() {
+    const END: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    let chunk = |call: serde_json::Value| {
+        format!("data: {}\n\n", json!({ "choices": [{ "delta": { "tool_calls": [call] } }] }))
+    };
+    for first in [1, 2, 5] {
+        let frames = [
+            json!({ "index": first, "id": "a", "function": { "name": "file_read", "arguments": "{\"path\":" } }),
+            json!({ "index": first, "function": { "arguments": "\"x\"}" } }),
+            json!({ "index": first + 1, "id": "b", "function": { "name": "web_search", "arguments": "{}" } }),
+        ];
+        let stage = Stage::new().await;
+        let base_url = Some(SecretString::from(repeating(frames.map(chunk).concat(), 1, END).await));
+        let model = stage.model_with(ModelSettings { base_url, ..stage.settings(ModelWire::OpenAiChat) });
+        let answer = ask(&model, request(vec![user("hello", Vec::new())])).await;
+        assert_eq!((answer.done, answer.error), (true, None), "{first}");
+        let calls: Vec<_> = answer.calls.iter().map(|call| (call.name.as_str(), call.arguments.clone())).collect();
+        assert_eq!(calls, [("file_read", json!({ "path": "x" })), ("web_search", json!({}))], "{first}");
+    }
+}
+
 /// The vendor's client copies all that it has of a call for each entry of a frame.
 #[tokio::test]
 async fn entries_of_a_frame_multiply_no_long_call() {
