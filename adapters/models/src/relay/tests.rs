@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use secrecy::SecretString;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
     task::JoinHandle,
 };
 
@@ -17,15 +18,22 @@ async fn provider(answer: Vec<u8>) -> (SocketAddr, JoinHandle<String>) {
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move {
         let (mut connection, _) = listener.accept().await.unwrap();
-        let mut request = Vec::new();
-        while !request.ends_with(b"{}") {
-            assert!(connection.read_buf(&mut request).await.unwrap() > 0, "the request comes whole");
-        }
+        let request = read_request(&mut connection).await;
         // A client that has read enough closes the connection.
         let _sent = connection.write_all(&answer).await;
         String::from_utf8(request).unwrap()
     });
     (address, serving)
+}
+
+/// Reads a request whose body is `{}`.
+async fn read_request(connection: &mut TcpStream) -> Vec<u8> {
+    let mut request = Vec::new();
+    while !request.ends_with(b"{}") {
+        let read = connection.read_buf(&mut request).await.expect("the connection stays");
+        assert!(read > 0, "the request comes whole");
+    }
+    request
 }
 
 fn route(address: SocketAddr) -> RelayRoute {
@@ -116,8 +124,10 @@ async fn dribbled_error_body_is_left_early() {
     let address = listener.local_addr().unwrap();
     let dribbling = tokio::spawn(async move {
         let (mut connection, _) = listener.accept().await.unwrap();
+        read_request(&mut connection).await;
         let mut sent = connection.write_all(b"HTTP/1.1 503 Down\r\ncontent-length: 999999\r\n\r\n").await;
         while sent.is_ok() {
+            // The body has to be late; there is nothing to wait for.
             tokio::time::sleep(Duration::from_millis(100)).await;
             sent = connection.write_all(b"x").await;
         }
@@ -135,7 +145,8 @@ async fn dribbled_error_body_is_left_early() {
 #[tokio::test(start_paused = true)]
 async fn request_that_never_arrives_is_a_failure_of_this_machine() {
     for head in ["", "POST SECRET/v1/chat/completions HTTP/1.1\r\ncontent-length: 2\r\n\r\n{"] {
-        let (relay, route) = (Relay::bind().await.unwrap(), route(SocketAddr::from(([127, 0, 0, 1], 9))));
+        let provider = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (relay, route) = (Relay::bind().await.unwrap(), route(provider.local_addr().unwrap()));
         let port = relay.listener.local_addr().unwrap().port();
         let mut connection = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let head = head.replace("SECRET", &relay.path_prefix);
