@@ -3,7 +3,6 @@
 use async_nats::jetstream::{
     Context, ErrorCode,
     context::{CreateStreamError, CreateStreamErrorKind},
-    response::Response,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use satchel_ports::event_bus::EVENT_VERSION;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     NatsConnection, NatsError, NatsSettings,
-    streams::{EVENT_STREAM, REQUEST_STREAM},
+    streams::{EVENT_STREAM, REQUEST_STREAM, call},
     subject::EVENTS,
 };
 
@@ -59,7 +58,7 @@ impl BusInspection {
 }
 
 async fn is_there(jetstream: &Context, stream: &str) -> Result<bool, CreateStreamError> {
-    match call(jetstream, format!("STREAM.INFO.{stream}"), json!({})).await {
+    match call(jetstream, format!("STREAM.INFO.{stream}"), &json!({})).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == CreateStreamErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -69,7 +68,7 @@ async fn is_there(jetstream: &Context, stream: &str) -> Result<bool, CreateStrea
 /// Checks that the stream may be made: a request that contradicts itself is refused by JetStream, and by nobody before it.
 async fn check_permission(jetstream: &Context, stream: &str) -> Result<(), CreateStreamError> {
     let contradiction = json!({ "name": format!("NOT_{stream}") });
-    match call(jetstream, format!("STREAM.CREATE.{stream}"), contradiction).await {
+    match call(jetstream, format!("STREAM.CREATE.{stream}"), &contradiction).await {
         Ok(_) => Ok(()),
         Err(error) => match error.kind() {
             CreateStreamErrorKind::JetStream(reason) if reason.kind() == ErrorCode::STREAM_MISMATCH => Ok(()),
@@ -81,14 +80,7 @@ async fn check_permission(jetstream: &Context, stream: &str) -> Result<(), Creat
 /// Reads the version of the newest event, as far as there is one that this user may read.
 async fn read_newest_version(jetstream: &Context) -> Option<u64> {
     let newest = json!({ "last_by_subj": EVENTS });
-    let answer = call(jetstream, format!("STREAM.MSG.GET.{EVENT_STREAM}"), newest).await.ok()?;
+    let answer = call(jetstream, format!("STREAM.MSG.GET.{EVENT_STREAM}"), &newest).await.ok()?;
     let event = STANDARD.decode(answer["message"]["data"].as_str()?).ok()?;
     serde_json::from_slice::<Value>(&event).ok()?["v"].as_u64()
-}
-
-async fn call(jetstream: &Context, subject: String, body: Value) -> Result<Value, CreateStreamError> {
-    match jetstream.request(subject, &body).await? {
-        Response::Ok(answer) => Ok(answer),
-        Response::Err { error } => Err(error.into()),
-    }
 }

@@ -68,7 +68,15 @@ impl NatsServer {
     /// # Errors
     /// What a test would need.
     pub async fn start_as_in_guide() -> Result<Self, String> {
-        Self::start_with(&guide_users()).await
+        Self::start_with(&guide_block("authorization {")).await
+    }
+
+    /// Starts a server with an account for each user, as the guide shows them, each with [`GUIDE_PASSWORD`].
+    ///
+    /// # Errors
+    /// What a test would need.
+    pub async fn start_with_accounts_of_guide() -> Result<Self, String> {
+        Self::start_with(&guide_block("accounts {")).await
     }
 
     /// Starts a server whose connections are encrypted, with further lines of configuration.
@@ -171,16 +179,20 @@ impl Drop for NatsServer {
     }
 }
 
-/// The users of the guide. Their passwords are variables there, such as `$SATCHEL_PASSWORD`.
-fn guide_users() -> String {
-    let users = GUIDE.split("```text\n").find(|block| block.starts_with("authorization {"));
-    let users = users.and_then(|block| block.split("```").next()).expect("the guide shows users and permissions");
+/// The configuration of the guide that begins so. Passwords are variables there, such as `$SATCHEL_PASSWORD`.
+fn guide_block(start: &str) -> String {
+    let block = GUIDE.split("```text\n").find(|block| block.starts_with(start));
+    let block = block.and_then(|block| block.split("```").next()).expect("the guide shows users and permissions");
     let is_variable = |letter: char| letter.is_ascii_uppercase() || letter == '_';
-    let mut parts = users.split('$');
+    let mut parts = block.split('$');
     let mut configuration = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        configuration.push_str(GUIDE_PASSWORD);
-        configuration.push_str(part.trim_start_matches(is_variable));
+        let rest = part.trim_start_matches(is_variable);
+        match part[..part.len() - rest.len()].ends_with("_PASSWORD") {
+            true => configuration.extend([GUIDE_PASSWORD, rest]),
+            // A subject, such as `$JS.API.>`.
+            false => configuration.extend(["$", part]),
+        }
     }
     configuration
 }

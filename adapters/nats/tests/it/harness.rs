@@ -46,6 +46,11 @@ impl Harness {
         NatsServer::start_as_in_guide().await.map(Self::with_server)
     }
 
+    /// Starts one with the accounts of the guide.
+    pub(crate) async fn start_with_accounts_of_guide() -> Result<Self, String> {
+        NatsServer::start_with_accounts_of_guide().await.map(Self::with_server)
+    }
+
     fn with_server(server: NatsServer) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Arc::new(DirectoryBlobs::open(&directory.path().join("blobs")).unwrap());

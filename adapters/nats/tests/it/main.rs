@@ -11,4 +11,5 @@ mod neighbours;
 mod outages;
 mod requests;
 mod slow_inbound;
+mod streams;
 mod tls;

@@ -55,6 +55,17 @@ const FOREIGN_PUBLICATIONS: [&str; 9] = [
     "$JS.API.CONSUMER.CREATE.SATCHEL_EVENTS",
 ];
 
+/// Where `hr` lets the server confirm its requests: the confirmation would purge a stream, delete the message with its number,
+/// or arrive as a request or an event of another one. The server checks no permission for it.
+const FOREIGN_REPLIES: [&str; 6] = [
+    "$JS.API.STREAM.MSG.DELETE.SATCHEL_EVENTS",
+    "$JS.API.STREAM.MSG.DELETE.SATCHEL_REQUESTS",
+    "$JS.API.STREAM.PURGE.SATCHEL_EVENTS",
+    "$JS.API.STREAM.PURGE.SATCHEL_REQUESTS",
+    "$JS.API.STREAM.DELETE.SATCHEL_EVENTS",
+    "satchel.v1.cmd.turn.request.orders",
+];
+
 /// A program that is logged in under its own name.
 struct Program {
     name: &'static str,
@@ -93,6 +104,16 @@ impl Program {
         let subject = format!("satchel.v1.cmd.turn.request.{}", self.name);
         let sent = jetstream::new(self.client.clone()).publish(subject, request.to_string().into()).await;
         sent.unwrap().await.unwrap();
+    }
+
+    /// Sends requests whose confirmations go to these subjects.
+    async fn send_with_replies(&self, replies: &[&'static str]) {
+        let subject = format!("satchel.v1.cmd.turn.request.{}", self.name);
+        for (index, reply) in replies.iter().enumerate() {
+            let request = request(&format!("nats:{}", self.name), &format!("attack-{index}")).to_string();
+            self.client.publish_with_reply(subject.clone(), *reply, request.into()).await.unwrap();
+        }
+        self.client.flush().await.unwrap();
     }
 
     fn count_refusals(&self, action: &str) -> usize {
@@ -185,4 +206,101 @@ async fn common_inbox_shows_no_request() {
     let arrived = take_arrived(&mut overheard);
     assert!(arrived.is_none(), "{arrived:?}");
     assert_eq!(hr.count_refusals(""), 0, "it may read that inbox");
+}
+
+/// Waits for the receipts of requests with these ids.
+async fn expect_accepted(receipts: &mut SelectAll<Subscriber>, ids: &[&str]) {
+    for id in ids {
+        let (_, receipt) = next(receipts).await;
+        assert_eq!((&receipt["id"], &receipt["type"]), (&json!(id), &json!("evt.turn.request.accepted")), "{receipt}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn confirmations_destroy_nothing_of_others() {
+    const EVENTS: u64 = 10;
+    let Some(mut harness) = required(Harness::start_as_in_guide().await) else { return };
+    harness.log_in_as(&format!("satchel:{GUIDE_PASSWORD}"));
+    let channel = channel(&harness).await;
+    for number in 1..=EVENTS {
+        let reply = PartContent::Text { text: "Hi".into(), markup: Markup::Rich, files: vec![] };
+        channel.post(&part(number.into(), reply)).await.unwrap();
+    }
+    let (orders, hr) = (Program::log_in(&harness, "orders").await, Program::log_in(&harness, "hr").await);
+    let mut of_orders = orders.subscribe(&["satchel.v1.receipt.orders.>"]).await;
+    for id in ["one", "two"] {
+        orders.send(&request("nats:orders", id)).await;
+    }
+    hr.send_with_replies(&FOREIGN_REPLIES).await;
+    assert_eq!(hr.count_refusals(""), 0, "the server itself refuses none of it");
+    let mut of_hr = hr.subscribe(&["satchel.v1.receipt.hr.>"]).await;
+    hr.send(&request("nats:hr", "last")).await;
+
+    let messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
+    expect_accepted(&mut of_orders, &["one", "two"]).await;
+    let (subject, junk) = next(&mut of_orders).await;
+    assert_eq!(
+        (subject.as_str(), &junk["type"]),
+        ("satchel.v1.receipt.orders._", &json!("evt.turn.request.rejected")),
+        "what the server wrote is no request of `orders`"
+    );
+    let mut accepted = Vec::new();
+    while accepted.last().is_none_or(|id| id != "last") {
+        let (_, receipt) = next(&mut of_hr).await;
+        assert_eq!(receipt["type"], "evt.turn.request.accepted", "{receipt}");
+        accepted.push(receipt["id"].as_str().unwrap().to_owned());
+    }
+    // It has deleted itself, which harms nobody else.
+    accepted.retain(|id| id != "attack-1");
+    assert_eq!(accepted, ["attack-0", "attack-2", "attack-3", "attack-4", "attack-5", "last"]);
+    let written = messages.lock().unwrap().iter().filter(|message| message.sender.id == "orders").count();
+    assert_eq!(written, 2, "nobody speaks for `orders`");
+
+    let options = ConnectOptions::with_user_and_password("satchel".to_owned(), GUIDE_PASSWORD.to_owned());
+    let options = options.custom_inbox_prefix("_INBOX_satchel");
+    let context = jetstream::new(options.connect(harness.server.address()).await.unwrap());
+    let events = context.get_stream("SATCHEL_EVENTS").await.unwrap();
+    for sequence in 1..=EVENTS {
+        let event = events.get_raw_message(sequence).await;
+        assert!(event.is_ok(), "event {sequence}: {event:?}");
+    }
+}
+
+/// Where each program has an account, the confirmation reaches nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_of_the_guide_isolate_programs() {
+    let Some(mut harness) = required(Harness::start_with_accounts_of_guide().await) else { return };
+    harness.log_in_as(&format!("satchel:{GUIDE_PASSWORD}"));
+    let messages = listen(&harness, |_| Ok(Some(turn(7)))).await;
+    let (orders, hr) = (Program::log_in(&harness, "orders").await, Program::log_in(&harness, "hr").await);
+    let mut of_orders = orders.subscribe(&["satchel.v1.*.nats.orders.>", "satchel.v1.receipt.orders.>"]).await;
+    let mut of_hr = hr.subscribe(&["satchel.v1.receipt.hr.>"]).await;
+    let mut overheard = hr.subscribe(&FOREIGN_SUBSCRIPTIONS).await;
+    orders.send(&request("nats:orders", "one")).await;
+    expect_accepted(&mut of_orders, &["one"]).await;
+    let reply = PartContent::Text { text: "Hi".into(), markup: Markup::Rich, files: vec![] };
+    channel(&harness).await.post(&part(1, reply)).await.unwrap();
+    let (subject, reply) = next(&mut of_orders).await;
+    assert_eq!(
+        (subject.as_str(), &reply["text"]),
+        ("satchel.v1.evt.nats.orders.agent.output.response.text", &json!("Hi"))
+    );
+    hr.client.flush().await.unwrap();
+    let arrived = take_arrived(&mut overheard);
+    assert!(arrived.is_none(), "{arrived:?}");
+    drop(overheard);
+
+    // What it publishes stays in its own account, and so do the confirmations.
+    for subject in FOREIGN_PUBLICATIONS {
+        hr.client.publish(subject, request("nats:orders", "forged").to_string().into()).await.unwrap();
+    }
+    hr.send_with_replies(&FOREIGN_REPLIES).await;
+    hr.send_with_replies(&["satchel.v1.evt.nats.orders.agent.output.response.text"]).await;
+    hr.send(&request("nats:hr", "last")).await;
+    while next(&mut of_hr).await.0 != "satchel.v1.receipt.hr.last" {}
+    orders.send(&request("nats:orders", "two")).await;
+    expect_accepted(&mut of_orders, &["two"]).await;
+    assert!(take_arrived(&mut of_orders).is_none());
+    let written = messages.lock().unwrap().iter().filter(|message| message.sender.id == "orders").count();
+    assert_eq!(written, 2, "nobody speaks for `orders`");
 }
