@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, delivery::SendError,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, Sender,
+    delivery::SendError,
 };
 use satchel_ports::{
     Activity, Channel, LookupOutcome, LookupRequest,
@@ -56,6 +57,10 @@ impl Channel for MeasuredChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         self.inner.capabilities(conversation)
+    }
+
+    fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
+        self.inner.can_write(conversation, sender)
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {

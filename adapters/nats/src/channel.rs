@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use async_nats::jetstream::message::PublishMessage;
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent, Sender,
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{
@@ -14,7 +14,7 @@ use satchel_ports::{
     event_bus::{EventBytes, encode_event},
 };
 
-use crate::{NatsConnection, connection::StoreError, outgoing::attach_bytes, subject::event_subject};
+use crate::{NatsConnection, NatsGroups, connection::StoreError, outgoing::attach_bytes, subject::event_subject};
 
 /// The channel of programs on NATS.
 pub const CHANNEL: &str = "nats";
@@ -27,12 +27,18 @@ pub struct NatsChannel {
     connection: NatsConnection,
     capabilities: ChannelCapabilities,
     blobs: Arc<dyn Blobs>,
+    groups: NatsGroups,
 }
 
 impl NatsChannel {
     #[must_use]
-    pub fn new(connection: NatsConnection, capabilities: ChannelCapabilities, blobs: Arc<dyn Blobs>) -> Self {
-        Self { connection, capabilities, blobs }
+    pub fn new(
+        connection: NatsConnection,
+        capabilities: ChannelCapabilities,
+        blobs: Arc<dyn Blobs>,
+        groups: NatsGroups,
+    ) -> Self {
+        Self { connection, capabilities, blobs, groups }
     }
 
     /// Publishes one event of a part. A repeat with the same id is stored once.
@@ -73,6 +79,11 @@ impl Channel for NatsChannel {
 
     fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
         self.capabilities.clone()
+    }
+
+    /// A group may have lost a member since a message was stored, and an earlier release took requests for any conversation.
+    fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
+        self.groups.find_membership(conversation, &sender.id).is_some()
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {

@@ -50,7 +50,12 @@ pub(crate) async fn open(config: &Config, stores: &Stores, wait: ServerWait) -> 
     let nats = NatsBus::start(&connection, local, Arc::clone(blobs)).await.context("`bus.url` can't be used")?;
     let nats = Arc::new(nats);
     let requests = (config.nats.requests == OnOff::On).then(|| OpenRequests {
-        channel: Arc::new(NatsChannel::new(connection.clone(), tables::nats(), Arc::clone(blobs))),
+        channel: Arc::new(NatsChannel::new(
+            connection.clone(),
+            tables::nats(),
+            Arc::clone(blobs),
+            config.nats.group_members(),
+        )),
         listener: RequestListener::new(
             connection,
             Arc::clone(blobs),

@@ -1,7 +1,7 @@
 //! Accepts inbound messages: checks the sender, stores the message, wakes a worker.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -11,7 +11,8 @@ use satchel_domain::{
     inbound::ClientContext, reference_block, script::parse_script_message,
 };
 use satchel_ports::{
-    BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings, Workspace,
+    BusEvent, Channel, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings,
+    Workspace,
     ledger::{ClaimMode, ClaimedLane, RenameOutcome},
 };
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub(crate) struct InboundPipeline {
     refusals: Arc<Mutex<RefusalLog>>,
     /// The channels whose lanes are worked on; `None` for all.
     hosted: Option<Arc<HashSet<ChannelName>>>,
+    /// The channels that know who can write in their conversations.
+    channels: Arc<HashMap<ChannelName, Arc<dyn Channel>>>,
 }
 
 /// The channel of a message isn't hosted, so nobody would ever work on it.
@@ -71,6 +74,7 @@ impl InboundService {
                 links,
                 refusals: Arc::default(),
                 hosted: None,
+                channels: Arc::default(),
             },
             workspace,
         }
@@ -80,6 +84,13 @@ impl InboundService {
     #[must_use]
     pub fn with_hosted_channels(mut self, channels: impl IntoIterator<Item = ChannelName>) -> Self {
         self.pipeline.hosted = Some(Arc::new(channels.into_iter().collect()));
+        self
+    }
+
+    /// Lets these channels say who can write in their conversations.
+    #[must_use]
+    pub fn with_channels(mut self, channels: HashMap<ChannelName, Arc<dyn Channel>>) -> Self {
+        self.pipeline.channels = Arc::new(channels);
         self
     }
 
@@ -186,6 +197,11 @@ impl InboundPipeline {
             Some(rules) => Ok(rules.is_allowed(sender) || self.pairings.is_approved(channel, &sender.id).await?),
             None => Ok(true),
         }
+    }
+
+    pub(crate) fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
+        let channel = self.channels.get(conversation.channel());
+        channel.is_none_or(|channel| channel.can_write(conversation, sender))
     }
 
     /// Stores a message and hands its lane on, if it could be claimed.

@@ -1,6 +1,6 @@
 //! Internal input: turns that Satchel starts itself, such as schedules.
 
-use satchel_domain::{ChannelName, InboundMessage, Sender, SystemTask, TurnId};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, Sender, SystemTask, TurnId};
 use satchel_ports::{InboundError, LedgerError};
 
 use crate::inbound_service::{InboundPipeline, run_to_completion};
@@ -40,6 +40,12 @@ impl InternalInbound {
     /// When the ledger can't be read.
     pub async fn is_allowed(&self, channel: &ChannelName, sender: &Sender) -> Result<bool, LedgerError> {
         self.pipeline.is_sender_allowed(channel, sender).await
+    }
+
+    /// Returns whether an allowed person can still write in a conversation, as its channel says.
+    #[must_use]
+    pub fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
+        self.pipeline.can_write(conversation, sender)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, TurnId,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, Sender, TurnId,
     delivery::{Refusal, SendError},
 };
 
@@ -168,6 +168,13 @@ pub trait Channel: Send + Sync {
 
     /// Returns what the channel can do in a conversation, with the limits known for that chat.
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities;
+
+    /// Returns whether an allowed person can write in a conversation now. The default is for a channel that passes in only
+    /// what people can write and doesn't know more.
+    fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
+        let _ = (conversation, sender);
+        true
+    }
 
     /// Sends a part as a new message.
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError>;

@@ -75,8 +75,9 @@ pub fn build(context: WorkerContext) -> Satchel {
     let (clock, bus) = (Arc::clone(&services.clock), Arc::clone(&services.bus));
     let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
     let (access, workspace, links) = (Arc::clone(access), Arc::clone(workspace), services.links.clone());
-    let inbound_service =
-        InboundService::new(ledger, clock, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
+    let inbound_service = InboundService::new(ledger, clock, bus, claim_sender, access, workspace, links)
+        .with_hosted_channels(hosted)
+        .with_channels(channels.clone());
     let internal_inbound = inbound_service.internal_inbound();
     let tools = services.agents.default_agent().tools.specs();
     let runner = Runner { lanes: LaneRunner::new(context, claim_receiver), maintenance };

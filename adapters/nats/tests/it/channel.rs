@@ -1,13 +1,13 @@
 //! Deliveries to other programs: stored by JetStream before they count as sent, and once however often they are sent.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use satchel_domain::{
-    MessageRef, PartContent, PartId, Sha256,
+    MessageRef, PartContent, PartId, Sender, Sha256,
     delivery::SendError,
     part::{Markup, PreparedVoice},
 };
-use satchel_nats::NatsChannel;
+use satchel_nats::{NatsChannel, NatsGroups};
 use satchel_ports::{BusEvent, Channel, EventBus, PostRequest};
 use satchel_requirements::required;
 use satchel_routing::tables;
@@ -17,7 +17,8 @@ use uuid::Uuid;
 use crate::harness::{Harness, TIMEOUT, turn};
 
 pub(crate) async fn channel(harness: &Harness) -> NatsChannel {
-    NatsChannel::new(harness.connect().await, tables::nats(), Arc::clone(&harness.blobs))
+    let groups = NatsGroups::new(HashMap::from([("nats:desk".parse().unwrap(), vec!["orders".to_owned()])]));
+    NatsChannel::new(harness.connect().await, tables::nats(), Arc::clone(&harness.blobs), groups)
 }
 
 pub(crate) fn part(number: u128, content: PartContent) -> PostRequest {
@@ -33,6 +34,22 @@ pub(crate) fn part(number: u128, content: PartContent) -> PostRequest {
 fn voice(sha256: Sha256, bytes: u64) -> PartContent {
     let prepared = Some(PreparedVoice { sha256, bytes, duration_ms: 1, waveform: vec![] });
     PartContent::Voice { text: "Hi".into(), in_text: true, prepared, as_file: true, caption: "Listen.".into() }
+}
+
+#[tokio::test]
+async fn only_members_can_write_in_a_conversation() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let channel = channel(&harness).await;
+    for (conversation, expected) in [
+        ("nats:orders", true),
+        ("nats:orders/june", true),
+        ("nats:desk", true),
+        ("nats:hr/payroll", false),
+        ("nats:desk/june", false),
+    ] {
+        let conversation = conversation.parse().unwrap();
+        assert_eq!(channel.can_write(&conversation, &Sender::new("orders", "hr")), expected, "{conversation}");
+    }
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ impl ReminderScheduler {
         }
         let mut result = Ok(());
         for reminder in next.iter().take_while(|reminder| reminder.next_at <= now) {
-            result = result.and(self.deliver(reminder, now).await);
+            result = result.and(self.deliver_or_end(reminder, now).await);
         }
         result?;
         let has_more = next.len() == BATCH as usize && next.last().is_some_and(|last| last.next_at <= now);
@@ -119,6 +119,20 @@ impl ReminderScheduler {
                 tracing::warn!(%person, ended, "a person has no access any more; their reminders have ended");
             }
         }
+        Ok(())
+    }
+
+    /// Ends a due reminder where its person can't write any more; delivers any other one.
+    async fn deliver_or_end(&self, reminder: &Reminder, now: Timestamp) -> Result<(), DeliverReminderError> {
+        if self.inbound.can_write(&reminder.conversation, &reminder.person) {
+            return self.deliver(reminder, now).await;
+        }
+        self.reminders.advance_reminder(reminder.id, reminder.next_at, None).await?;
+        let person = PersonKey::new(reminder.conversation.channel(), &reminder.person);
+        tracing::warn!(
+            reminder.id = %reminder.id, chat.id = %reminder.conversation, %person,
+            "a person can't write in a conversation any more; their reminder there has ended"
+        );
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! The loop on a real ledger, by a clock that is set: killed, late, over changes of the clock, and without access.
 
+use std::collections::HashMap;
+
 use satchel_domain::{ReminderAuthor, ReminderId, Sender, TurnId};
 use satchel_intake::{
     InboundService,
@@ -8,7 +10,7 @@ use satchel_intake::{
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, Inbox, ManualClock, MockReminders, MockWorkspace,
+    Archive, Channel, Inbox, ManualClock, MockChannel, MockReminders, MockWorkspace,
     ledger::{ClaimMode, CreateReminderOutcome, Ledger, NewReminder, ReminderLimits, TurnQuery},
 };
 use tempfile::TempDir;
@@ -24,12 +26,16 @@ struct ReminderHarness {
     directory: TempDir,
     clock: Arc<ManualClock>,
     allowed: Vec<String>,
+    /// Who can write in the conversation.
+    members: Vec<String>,
 }
 
 impl ReminderHarness {
     async fn new(now: &str) -> Self {
         let clock = Arc::new(ManualClock::at(at(now)));
-        let harness = Self { directory: tempfile::tempdir().unwrap(), clock, allowed: vec!["7".into(), "8".into()] };
+        let people = vec!["7".to_owned(), "8".to_owned()];
+        let directory = tempfile::tempdir().unwrap();
+        let harness = Self { directory, clock, allowed: people.clone(), members: people };
         let first = InboundMessage::new(CONVERSATION.parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
         harness.open().await.receive(&first, ClaimMode::Never).await.unwrap();
         harness
@@ -50,6 +56,11 @@ impl ReminderHarness {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let (bus, workspace) = (Arc::new(LocalBus::new()), Arc::new(MockWorkspace::new()));
         let inbound = InboundService::new(&ledger, Arc::clone(&clock), bus, lanes, access, workspace, None);
+        let mut members = MockChannel::new();
+        let ids = self.members.clone();
+        members.expect_can_write().returning(move |_, sender| ids.contains(&sender.id));
+        let members = Arc::new(members) as Arc<dyn Channel>;
+        let inbound = inbound.with_channels(HashMap::from([(channel.clone(), members)]));
         ReminderScheduler {
             reminders: reminders.map_or(ledger.reminders, |reminders| Arc::new(reminders)),
             inbound: inbound.internal_inbound(),
@@ -222,6 +233,23 @@ async fn reminders_end_with_access() {
     harness.clock.set(at("2026-12-25T12:00:00+01:00"));
     harness.look().await;
     assert_eq!(harness.delivered().await.len(), 1, "they do not come back with it");
+}
+
+/// As of a program on NATS that has left a group.
+#[tokio::test]
+async fn reminder_ends_where_person_can_no_longer_write() {
+    let mut harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    let daily = NewReminder { cron: Some("0 12 * * *".into()), ..reminder("8", prompt(), "2026-12-04T12:00:00+01:00") };
+    harness.create(daily).await;
+    harness.create(reminder("7", text("tea"), "2026-12-04T12:00:00+01:00")).await;
+    harness.members = vec!["7".into()];
+    harness.look().await;
+    let people: Vec<String> = harness.delivered().await.into_iter().map(|(person, ..)| person).collect();
+    assert_eq!(people, ["7"], "the other one is allowed, and can't write here");
+    harness.members.push("8".into());
+    harness.clock.set(at("2026-12-05T12:00:00+01:00"));
+    harness.look().await;
+    assert_eq!(harness.delivered().await.len(), 1, "it does not come back with its person");
 }
 
 /// Runs to its end what a mock can't await.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, Sender, TurnId,
     UndecodableUpdate, delivery::SendError,
 };
 use satchel_ports::{
@@ -24,6 +24,10 @@ impl Channel for CrashWrapper<Arc<dyn Channel>> {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         self.inner.capabilities(conversation)
+    }
+
+    fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
+        self.inner.can_write(conversation, sender)
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
