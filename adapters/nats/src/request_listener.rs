@@ -1,13 +1,14 @@
 //! Takes requests of other programs off the bus. Each is removed after its message is stored, so that a crash in
 //! between repeats it, and the ledger knows it by its id.
 
-use std::{collections::HashMap, error::Error, mem, sync::Arc, time::Duration};
+use std::{collections::HashMap, error::Error, mem, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use async_nats::jetstream::message::PublishMessage;
-use futures::{StreamExt, future::BoxFuture, stream};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use satchel_domain::{FileReference, InboundMessage, Sender};
 use satchel_ports::{BlobError, BlobHint, Blobs, Inbound};
 use tokio::{
+    sync::Semaphore,
     task::{AbortHandle, JoinSet},
     time::sleep,
 };
@@ -17,7 +18,7 @@ use crate::{
     NatsConnection, NatsGroups,
     membership::Membership,
     request::{Rejection, RequestAttachment, RequestReceipt, TurnRequest},
-    request_queue::{BoxError, RequestQueue, WaitingRequest},
+    request_queue::{BoxError, RequestQueue, WaitingRequest, WaitingSubjects},
     streams,
     subject::receipt_subject,
 };
@@ -28,8 +29,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a request that could not be stored.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How many senders have a request handled at the same time; each is as large as the server allows.
+/// How many senders are served at the same time.
 const MAX_CONCURRENT_SENDERS: usize = 64;
+
+/// How many requests are handled at the same time. Each may be as large as the server allows, and is in memory several
+/// times until it is stored: as a response, as JSON, and as the files in it.
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// What a request may hold.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,8 @@ pub struct RequestListener {
     limits: RequestLimits,
     groups: Arc<NatsGroups>,
     is_allowed: SenderCheck,
+    /// Given in turn, so that a sender with many requests takes no more of them than others.
+    permits: Arc<Semaphore>,
 }
 
 /// What is done with a request.
@@ -71,7 +78,8 @@ impl RequestListener {
         is_allowed: SenderCheck,
     ) -> Self {
         let queue = RequestQueue::new(connection.client.clone());
-        Self { connection, queue, blobs, limits, groups: Arc::new(groups), is_allowed }
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS));
+        Self { connection, queue, blobs, limits, groups: Arc::new(groups), is_allowed, permits }
     }
 
     /// Takes requests until it is stopped. A server that is away is waited for.
@@ -89,12 +97,13 @@ impl RequestListener {
             while tasks.try_join_next().is_some() {}
             by_subject.retain(|_, task| !task.is_finished());
             match self.list_waiting().await {
-                Ok(subjects) => {
+                Ok(WaitingSubjects { created, subjects }) => {
                     is_failing = false;
                     for subject in subjects {
                         if by_subject.len() < MAX_CONCURRENT_SENDERS && !by_subject.contains_key(&subject) {
-                            let task = tasks.spawn(self.clone().serve_sender(subject.clone(), Arc::clone(inbound)));
-                            by_subject.insert(subject, task);
+                            let serving =
+                                self.clone().serve_sender(subject.clone(), created.clone(), Arc::clone(inbound));
+                            by_subject.insert(subject, tasks.spawn(serving));
                         }
                     }
                 }
@@ -109,10 +118,10 @@ impl RequestListener {
     }
 
     /// Lists the subjects under which requests wait. A stream that is gone is made again.
-    async fn list_waiting(&self) -> Result<Vec<String>, BoxError> {
+    async fn list_waiting(&self) -> Result<WaitingSubjects, BoxError> {
         // The connection itself reports an outage.
         if !self.connection.is_connected() {
-            return Ok(Vec::new());
+            return Ok(WaitingSubjects::default());
         }
         let listed = self.queue.list_subjects().await;
         if listed.is_err() {
@@ -121,11 +130,13 @@ impl RequestListener {
         listed
     }
 
-    /// Takes the requests under a subject in their order, until none waits.
-    async fn serve_sender(self, subject: String, inbound: Arc<dyn Inbound>) {
+    /// Takes the requests under a subject in their order, until none waits or the stream that was created then is gone.
+    async fn serve_sender(self, subject: String, created: Option<String>, inbound: Arc<dyn Inbound>) {
         let mut is_failing = false;
         loop {
-            match self.take_first(&subject, &inbound).await {
+            let taking = AssertUnwindSafe(self.take_first(&subject, created.as_deref(), &inbound)).catch_unwind();
+            // A task that panics would be started again by each poll. The panic itself is written to stderr.
+            match taking.await.unwrap_or_else(|_panic| Err("the handling of the request panicked".into())) {
                 Ok(true) => is_failing = false,
                 Ok(false) => return,
                 Err(error) => {
@@ -138,12 +149,18 @@ impl RequestListener {
         }
     }
 
-    /// Handles the first request under a subject and removes it; `false` if none waits.
-    async fn take_first(&self, subject: &str, inbound: &Arc<dyn Inbound>) -> Result<bool, BoxError> {
+    /// Handles the first request under a subject and removes it; `false` if none waits in the stream that was created then.
+    async fn take_first(
+        &self,
+        subject: &str,
+        created: Option<&str>,
+        inbound: &Arc<dyn Inbound>,
+    ) -> Result<bool, BoxError> {
+        // A retry waits without it.
+        let _permit = self.permits.acquire().await?;
         let Some(request) = self.queue.read_first(subject).await? else { return Ok(false) };
         self.handle(&request, inbound).await?;
-        self.queue.remove(&request).await?;
-        Ok(true)
+        self.queue.remove(&request, created).await
     }
 
     /// Stores or rejects a request, and reports that to its sender.

@@ -31,19 +31,29 @@ pub(crate) struct WaitingRequest {
     pub(crate) payload: Vec<u8>,
 }
 
+/// The subjects under which requests wait.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingSubjects {
+    /// When the stream was created. One that is made again uses the same numbers for other requests.
+    pub(crate) created: Option<String>,
+    /// One for each sender.
+    pub(crate) subjects: Vec<String>,
+}
+
 impl RequestQueue {
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Lists the subjects under which requests wait: one for each sender.
+    /// Lists the subjects under which requests wait.
     ///
     /// # Errors
     /// When JetStream can't be reached, or the stream is missing.
-    pub(crate) async fn list_subjects(&self) -> Result<Vec<String>, BoxError> {
-        let answer = self.call("STREAM.INFO", &json!({ "subjects_filter": REQUESTS })).await?;
-        let subjects = answer.as_ref().and_then(|answer| answer["state"]["subjects"].as_object());
-        Ok(subjects.into_iter().flat_map(|subjects| subjects.keys().cloned()).collect())
+    pub(crate) async fn list_subjects(&self) -> Result<WaitingSubjects, BoxError> {
+        let info = self.call("STREAM.INFO", &json!({ "subjects_filter": REQUESTS })).await?.unwrap_or_default();
+        let subjects = info["state"]["subjects"].as_object();
+        let subjects = subjects.into_iter().flat_map(|subjects| subjects.keys().cloned()).collect();
+        Ok(WaitingSubjects { created: read_created(&info), subjects })
     }
 
     /// Reads the first request under a subject; `None` if none waits.
@@ -60,13 +70,20 @@ impl RequestQueue {
         Ok(Some(WaitingRequest { subject: subject.to_owned(), sequence, payload }))
     }
 
-    /// Removes a request. Nothing happens if it is removed already.
+    /// Removes a request from the stream that was created then; `false` if that stream is gone, and the request with it. In
+    /// the stream that was made instead, the number may be that of another program's request. Nothing happens if the
+    /// request is removed already.
     ///
     /// # Errors
     /// When JetStream can't be reached, or refuses.
-    pub(crate) async fn remove(&self, request: &WaitingRequest) -> Result<(), BoxError> {
+    pub(crate) async fn remove(&self, request: &WaitingRequest, created: Option<&str>) -> Result<bool, BoxError> {
+        let info = self.call("STREAM.INFO", &json!({})).await?.unwrap_or_default();
+        if read_created(&info).as_deref() != created {
+            return Ok(false);
+        }
         let removal = json!({ "seq": request.sequence, "no_erase": true });
-        self.call("STREAM.MSG.DELETE", &removal).await.map(drop)
+        self.call("STREAM.MSG.DELETE", &removal).await?;
+        Ok(true)
     }
 
     /// Calls JetStream; `None` if there is no such message.
@@ -83,4 +100,8 @@ impl RequestQueue {
             },
         }
     }
+}
+
+fn read_created(info: &Value) -> Option<String> {
+    info["created"].as_str().map(str::to_owned)
 }

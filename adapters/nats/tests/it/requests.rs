@@ -49,7 +49,7 @@ pub(crate) async fn listen(
     messages
 }
 
-async fn start_listener(harness: &Harness, inbound: Arc<dyn Inbound>) {
+pub(crate) async fn start_listener(harness: &Harness, inbound: Arc<dyn Inbound>) {
     let members = ["orders", "hr"].map(str::to_owned).to_vec();
     let groups = NatsGroups::new(HashMap::from([("nats:desk".parse().unwrap(), members)]));
     let is_allowed: SenderCheck = Arc::new(|sender| Box::pin(async move { Ok(sender.id != STRANGER) }));
@@ -58,7 +58,7 @@ async fn start_listener(harness: &Harness, inbound: Arc<dyn Inbound>) {
     tokio::spawn(listener.listen(inbound, CancellationToken::new()));
 }
 
-async fn send(follower: &Follower, sender: &str, request: &Value) {
+pub(crate) async fn send(follower: &Follower, sender: &str, request: &Value) {
     let context = jetstream::new(follower.client.clone());
     let subject = format!("satchel.v1.cmd.turn.request.{sender}");
     context.publish(subject, request.to_string().into()).await.unwrap().await.unwrap();
@@ -217,8 +217,8 @@ async fn members_of_a_group_have_ids_of_their_own() {
 async fn slow_request_holds_up_its_sender_alone() {
     let Some(harness) = required(Harness::start().await) else { return };
     let mut follower = harness.follow("satchel.v1.receipt.>").await;
-    let inbound = Arc::new(SlowInbound::new("orders"));
-    start_listener(&harness, Arc::clone(&inbound) as _).await;
+    let inbound = SlowInbound::new("orders");
+    start_listener(&harness, Arc::new(inbound.inbound())).await;
     for id in ["one", "two"] {
         send(&follower, "orders", &request("nats:orders", id)).await;
     }
