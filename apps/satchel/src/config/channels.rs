@@ -1,7 +1,7 @@
 //! The platforms, `telegram` and `discord`, and other programs: `nats`.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
@@ -26,6 +26,9 @@ use super::{
 
 /// The default address for Telegram's updates, behind a proxy that handles TLS.
 const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
+
+/// The section of conversations that several programs share.
+const GROUPS: &str = "nats.groups";
 
 /// How a platform's conversations are called.
 #[derive(Clone, Copy)]
@@ -155,6 +158,40 @@ impl NatsConfig {
         }
         check_owners(&self.owners, "nats.owners", resolver);
         check_groups(&self.groups, resolver);
+        self.check_group_names(resolver);
+    }
+
+    /// Checks that no group has the name of a program that is no member, or one below it: permissions of the server let the
+    /// program read it.
+    fn check_group_names(&self, resolver: &mut Resolver<'_>) {
+        let groups = &self.groups.0;
+        let programs: BTreeSet<&String> =
+            self.allow_users.0.iter().chain(&self.owners.0).chain(groups.values().flatten()).collect();
+        for (name, members) in groups {
+            let Some(program) = nats_conversation(name).map(|conversation| conversation.chat().key().to_owned()) else {
+                continue;
+            };
+            if programs.contains(&program) && !members.contains(&program) {
+                let key = format!("{GROUPS}.{name}");
+                let place = group_place(&key, resolver);
+                let message = format!(
+                    "`{key}` has the name of the program {program}, or one below it, so that {program} reads it without \
+                     being a member: list {program}, or choose another name"
+                );
+                resolver.report(place, message);
+            }
+        }
+    }
+
+    /// Lists the members of groups who are not named as allowed senders, each with its group.
+    pub(crate) fn unlisted_members(&self) -> Vec<(&str, &str)> {
+        let is_listed = |member: &&String| {
+            let mut listed = self.allow_users.0.iter().chain(&self.owners.0);
+            listed.any(|sender| sender == *member || sender == "*")
+        };
+        let members = self.groups.0.iter().flat_map(|(name, members)| members.iter().map(move |member| (name, member)));
+        let unlisted = members.filter(|(_, member)| !is_listed(member));
+        unlisted.map(|(name, member)| (name.as_str(), member.as_str())).collect()
     }
 }
 
@@ -288,14 +325,12 @@ fn nats_conversation(name: &str) -> Option<ConversationId> {
 
 /// Checks that each group has the name of a conversation, and members that are named one by one.
 fn check_groups(groups: &GroupMembers, resolver: &mut Resolver<'_>) {
-    const SECTION: &str = "nats.groups";
     for (name, members) in &groups.0 {
-        let key = format!("{SECTION}.{name}");
-        // The environment gives all of them in one value.
-        let place = if resolver.is_given(&key) { key.as_str() } else { SECTION };
+        let key = format!("{GROUPS}.{name}");
+        let place = group_place(&key, resolver);
         if nats_conversation(name).is_none() {
             let message = format!(
-                "`{SECTION}` names the conversation {name:?}: write what follows `nats:`, at most 200 letters, digits \
+                "`{GROUPS}` names the conversation {name:?}: write what follows `nats:`, at most 200 letters, digits \
                  and `-_./@`"
             );
             resolver.report(place, message);
@@ -308,6 +343,11 @@ fn check_groups(groups: &GroupMembers, resolver: &mut Resolver<'_>) {
             resolver.report(place, message);
         }
     }
+}
+
+/// Where a group is given: the environment gives all of them in one value.
+fn group_place<'a>(key: &'a str, resolver: &Resolver<'_>) -> &'a str {
+    if resolver.is_given(key) { key } else { GROUPS }
 }
 
 /// Checks that each key is a chat's and each value the name of an agent; `agents` are all names.

@@ -5,7 +5,7 @@ use reqwest::Client;
 
 use super::Finding;
 use crate::{
-    config::Config,
+    config::{Config, leaf::list::OnOff},
     platforms::{self, DiscordApplication, TokenError},
 };
 
@@ -76,7 +76,21 @@ pub(super) fn check_people(config: &Config) -> Vec<Finding> {
             [check_anyone_allowed(platform, allowed, owners), check_owner_names(platform, owners)]
         })
         .flatten()
+        .chain(check_group_members(config))
         .collect()
+}
+
+/// A member who is no allowed sender is rejected until somebody approves it.
+fn check_group_members(config: &Config) -> Vec<Finding> {
+    if config.nats.requests == OnOff::Off {
+        return Vec::new();
+    }
+    let finding = |(group, member): (&str, &str)| {
+        let found = format!("`nats.groups.{group}` lists {member}, who is not in `nats.allow_users`");
+        let advice = format!("add {member} to `nats.allow_users`, unless an owner has approved it with a pairing code");
+        Finding::warning("nats", found, advice)
+    };
+    config.nats.unlisted_members().into_iter().map(finding).collect()
 }
 
 /// A bot without owners answers everybody with a pairing code, which only the command line can approve.

@@ -98,6 +98,26 @@ fn unowned_bot_and_owner_by_name_trigger_warnings() {
     assert_eq!(found("owners: ['@ada']"), [] as [&str; 0], "there is no bot");
 }
 
+#[test]
+fn members_who_are_not_allowed_are_warned_about() {
+    let found = |section: &str| {
+        let yaml = format!("bus: {{ url: 'nats://box' }}\nnats: {{ {section}, groups: {{ desk: [orders, hr] }} }}\n");
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
+        let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
+        platforms::check_people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
+    };
+    let warning = "`nats.groups.desk` lists hr, who is not in `nats.allow_users`";
+    assert_eq!(found("requests: on, allow_users: [orders]"), [warning]);
+    for section in [
+        "requests: on, allow_users: [orders, hr]",
+        "requests: on, allow_users: [orders], owners: [hr]",
+        "requests: on, allow_users: ['*']",
+        "requests: off",
+    ] {
+        assert_eq!(found(section), [] as [&str; 0], "{section}");
+    }
+}
+
 #[tokio::test]
 async fn what_could_not_be_read_is_warned_of() {
     let directory = tempfile::tempdir().unwrap();

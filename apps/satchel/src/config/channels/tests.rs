@@ -156,3 +156,25 @@ fn group_mistakes_keep_their_place() {
         assert!(problems.contains(line), "{line} is missing in:\n{problems}");
     }
 }
+
+/// A permission for `nats.orders.>` covers all that is below the name.
+#[test]
+fn group_below_a_program_lists_it() {
+    let load_groups =
+        |groups: &str| load(&format!("nats:\n  allow_users: [orders]\n  owners: [ada]\n  groups:\n{groups}"));
+    let yaml = "    orders/x: [hr]\n    orders: [hr]\n    ada/y: [orders]\n    hr: [orders]\n    orders.x: [hr]\n";
+    let problems = load_groups(yaml).unwrap_err().to_string();
+    let expected = [
+        "satchel.yaml:5:5: `nats.groups.orders/x` has the name of the program orders, or one below it",
+        "satchel.yaml:6:5: `nats.groups.orders` has the name of the program orders, or one below it",
+        "satchel.yaml:7:5: `nats.groups.ada/y` has the name of the program ada, or one below it",
+        // It is no allowed sender, and a member of other groups.
+        "satchel.yaml:8:5: `nats.groups.hr` has the name of the program hr, or one below it",
+    ];
+    assert_eq!(problems.lines().count(), expected.len(), "{problems}");
+    for line in expected {
+        assert!(problems.contains(line), "{line} is missing in:\n{problems}");
+    }
+    let loaded = load_groups("    orders/x: [hr, orders]\n    team/x: [hr]\n    desk: [orders, hr]\n");
+    assert!(loaded.is_ok(), "{:?}", loaded.err().map(|problems| problems.to_string()));
+}
