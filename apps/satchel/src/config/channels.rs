@@ -173,7 +173,7 @@ impl NatsConfig {
             };
             if programs.contains(&program) && !members.contains(&program) {
                 let key = format!("{GROUPS}.{name}");
-                let place = group_place(&key, resolver);
+                let place = find_group_key(&key, resolver);
                 let message = format!(
                     "`{key}` has the name of the program {program}, or one below it, so that {program} reads it without \
                      being a member: list {program}, or choose another name"
@@ -327,7 +327,7 @@ fn nats_conversation(name: &str) -> Option<ConversationId> {
 fn check_groups(groups: &GroupMembers, resolver: &mut Resolver<'_>) {
     for (name, members) in &groups.0 {
         let key = format!("{GROUPS}.{name}");
-        let place = group_place(&key, resolver);
+        let place = find_group_key(&key, resolver);
         if nats_conversation(name).is_none() {
             let message = format!(
                 "`{GROUPS}` names the conversation {name:?}: write what follows `nats:`, at most 200 letters, digits \
@@ -345,8 +345,8 @@ fn check_groups(groups: &GroupMembers, resolver: &mut Resolver<'_>) {
     }
 }
 
-/// Where a group is given: the environment gives all of them in one value.
-fn group_place<'a>(key: &'a str, resolver: &Resolver<'_>) -> &'a str {
+/// Returns the key under which a group is given: the environment gives all of them in one value.
+fn find_group_key<'a>(key: &'a str, resolver: &Resolver<'_>) -> &'a str {
     if resolver.is_given(key) { key } else { GROUPS }
 }
 
