@@ -1,5 +1,7 @@
 //! Forgetting a file: what documents that name it say of it afterwards.
 
+use std::cmp::Reverse;
+
 use satchel_domain::{Attachment, HistoryMessage, OutgoingResponse, PartContent, ToolOutcome};
 use satchel_ports::ledger::{JournalEntry, Transcription};
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,11 +16,20 @@ const REPLACEMENT: &str = "(forgotten)";
 #[derive(Debug)]
 pub struct ForgottenFile<'a> {
     pub file: &'a Attachment,
-    /// The words that were heard in it: they were made from its bytes.
-    pub transcription: Option<String>,
+    /// The words that were heard in it, which were made from its bytes: the longest first, so that no part of a text is left
+    /// behind a shorter one.
+    transcriptions: Vec<String>,
 }
 
-impl ForgottenFile<'_> {
+impl<'a> ForgottenFile<'a> {
+    /// A file with what was made of the words that were heard in it.
+    #[must_use]
+    pub fn new(file: &'a Attachment, transcriptions: Vec<Transcription>) -> Self {
+        let mut transcriptions: Vec<String> = transcriptions.into_iter().filter_map(transcribed_text).collect();
+        transcriptions.sort_by_key(|words| Reverse(words.len()));
+        Self { file, transcriptions }
+    }
+
     /// # Errors
     /// When the document can't be read.
     pub fn rewrite_history(&self, message: Value) -> Result<Value> {
@@ -85,7 +96,7 @@ impl ForgottenFile<'_> {
         let unreadable = |_| StoredError::Invalid { what: "document" };
         let document: T = serde_json::from_value(document).map_err(unreadable)?;
         let mut rewritten = serde_json::to_value(map_files(document, &bare)?).map_err(unreadable)?;
-        if let Some(words) = &self.transcription {
+        for words in &self.transcriptions {
             replace_text(&mut rewritten, words);
         }
         Ok(rewritten)
@@ -141,8 +152,7 @@ fn replace_text(document: &mut Value, words: &str) {
 }
 
 /// Returns the words of a voice note, if it has any.
-#[must_use]
-pub fn transcribed_text(transcription: Transcription) -> Option<String> {
+fn transcribed_text(transcription: Transcription) -> Option<String> {
     match transcription {
         Transcription::Text(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
         Transcription::Failed(_) => None,
@@ -182,14 +192,16 @@ mod tests {
     #[test]
     fn list_keeps_other_files_than_the_forgotten_one() {
         let (file, other) = (file(), AttachmentId(Uuid::from_u128(2)));
-        let record =
-            |id: AttachmentId, number: u64, name: &str| json!({ "id": id, "number": number, "filename": name });
+        let record = |id: AttachmentId, number: u64, name: &str| {
+            let sha256 = Sha256([1; 32]).to_string();
+            json!({ "id": id, "number": number, "filename": name, "sha256": sha256, "bytes": 5 })
+        };
         let list = json!({ "total": 2, "attachments": [record(file.id, 1, "secret.txt"), record(other, 2, "b.txt")] });
         let call = CallId { turn: TurnId(Uuid::nil()), ordinal: 0 };
         let message = HistoryMessage::<AttachmentRef>::Tool { call, text: list.to_string(), attachments: Vec::new() };
         let outcome = ToolOutcome::<AttachmentRef>::from_data(list);
         let entry = JournalEntry::Outcome { ordinal: 0, outcome };
-        let forgotten = ForgottenFile { file: &file, transcription: None };
+        let forgotten = ForgottenFile::new(&file, Vec::new());
         let expected = json!({
             "total": 2,
             "attachments": [{ "id": file.id, "number": 1, "forgotten": true }, record(other, 2, "b.txt")],
@@ -200,10 +212,26 @@ mod tests {
         assert_eq!(rewritten["outcome"]["data"], expected);
     }
 
+    /// A retry may have heard more in a voice note than the first turn.
+    #[test]
+    fn all_that_was_heard_in_a_file_is_replaced() {
+        let file = file();
+        let heard = ["bring", "bring bread"].map(|words| Transcription::Text(words.to_owned()));
+        let forgotten = ForgottenFile::new(&file, heard.into());
+        let message = HistoryMessage::<AttachmentRef>::Person {
+            text: "bring bread, bring it".to_owned(),
+            attachments: vec![file.id.into()],
+            refused: Vec::new(),
+            origin: None,
+        };
+        let rewritten = forgotten.rewrite_history(serde_json::to_value(message).unwrap()).unwrap();
+        assert_eq!(rewritten["text"], "(forgotten), (forgotten) it");
+    }
+
     #[test]
     fn other_text_with_the_id_stays() {
         let file = file();
-        let forgotten = ForgottenFile { file: &file, transcription: None };
+        let forgotten = ForgottenFile::new(&file, Vec::new());
         for text in [format!("saved {}", file.id), json!({ "attachments": [file.id] }).to_string()] {
             let mut kept = text.clone();
             forgotten.erase_records_in_text(&mut kept);

@@ -3,12 +3,7 @@
 use std::collections::BTreeSet;
 
 use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
-use satchel_ledger::{
-    file_results::FileResults,
-    forget::{ForgottenFile, transcribed_text},
-    quota::Account,
-    stored::StoredError,
-};
+use satchel_ledger::{file_results::FileResults, forget::ForgottenFile, quota::Account, stored::StoredError};
 use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
 use serde_json::Value;
 use uuid::Uuid;
@@ -87,36 +82,40 @@ pub async fn forget_file<S: Session>(db: &S, forget: &ForgetRequest) -> VerbResu
     if let Some(forgotten_at) = row.forgotten_at {
         return Ok(ForgetOutcome::AlreadyForgotten(Timestamp(forgotten_at)));
     }
-    let found = ForgettableFile::load(db, lane, row).await?;
-    if let Some(needed) = needed(db, lane, &found).await? {
-        return Ok(needed);
-    }
-    let file = found.file.clone();
-    erase_with_hidden_files(db, conversation, lane, found).await?;
-    db.request_erasure().await?;
-    Ok(ForgetOutcome::Forgotten(Box::new(file)))
-}
-
-/// Erases a file, and the files that its readers made for the model alone, such as the whole of a long result: no list that
-/// people see has them.
-async fn erase_with_hidden_files<S: Session>(
-    db: &S,
-    conversation: &ConversationId,
-    lane: LaneId,
-    found: ForgettableFile,
-) -> VerbResult<(), S> {
-    let mut seen = BTreeSet::from([found.file.id]);
-    let mut pending = vec![found];
-    while let Some(found) = pending.pop() {
-        erase(db, conversation, lane, &found).await?;
-        for row in find_hidden_files(db, lane, &found.results).await? {
-            let hidden = ForgettableFile::load(db, lane, row).await?;
-            if needed(db, lane, &hidden).await?.is_none() && seen.insert(hidden.file.id) {
-                pending.push(hidden);
-            }
+    let file = ForgettableFile::load(db, lane, row).await?;
+    let forgotten = file.file.clone();
+    // All are looked at first: nothing is forgotten in part.
+    let files = add_hidden_files(db, lane, file).await?;
+    for file in &files {
+        if let Some(needed) = needed(db, lane, file).await? {
+            return Ok(needed);
         }
     }
-    Ok(())
+    for file in &files {
+        erase(db, conversation, lane, file).await?;
+    }
+    db.request_erasure().await?;
+    Ok(ForgetOutcome::Forgotten(Box::new(forgotten)))
+}
+
+/// Returns a file with those that its readers made for the model alone, such as the whole of a long result: no list that
+/// people see has them.
+async fn add_hidden_files<S: Session>(
+    db: &S,
+    lane: LaneId,
+    file: ForgettableFile,
+) -> VerbResult<Vec<ForgettableFile>, S> {
+    let mut ids = BTreeSet::from([file.file.id.0]);
+    let (mut pending, mut found) = (vec![file], Vec::new());
+    while let Some(file) = pending.pop() {
+        for row in find_hidden_files(db, lane, &file.results).await? {
+            if ids.insert(row.attachment.id) {
+                pending.push(ForgettableFile::load(db, lane, row).await?);
+            }
+        }
+        found.push(file);
+    }
+    Ok(found)
 }
 
 /// Finds the files that came with results, were made by their turns, and are only for the model.
@@ -145,7 +144,7 @@ async fn erase<S: Session>(
 ) -> VerbResult<(), S> {
     let ForgettableFile { turn, person, file, results } = found;
     forget_results::replace(db, lane, file, results).await?;
-    let forgotten = ForgottenFile { file, transcription: read_transcription(db, file).await? };
+    let forgotten = ForgottenFile::new(file, read_transcriptions(db, file).await?);
     let copies = Copies { lane, turn: *turn, forgotten };
     copies.erase(db).await?;
     write_tombstone(db, file).await?;
@@ -182,22 +181,20 @@ async fn needed<S: Session>(db: &S, lane: LaneId, found: &ForgettableFile) -> Ve
 /// What rows hold of a file besides its own.
 struct Copies<'a> {
     lane: LaneId,
-    /// The turn that it came with.
+    /// The turn that made it, or that of the message which brought it first.
     turn: Uuid,
     forgotten: ForgottenFile<'a>,
 }
 
-/// Reads the words of a voice note.
-async fn read_transcription<S: Session>(db: &S, file: &Attachment) -> VerbResult<Option<String>, S> {
-    let transcription: Option<(Json<Transcription>,)> = db
-        .find(
-            "SELECT inbox_files.transcription FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
-         JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
-         WHERE attachments.id = $1 AND inbox_files.transcription IS NOT NULL",
+/// Reads what was made of the words of a voice note: a retry may have heard it again.
+async fn read_transcriptions<S: Session>(db: &S, file: &Attachment) -> VerbResult<Vec<Transcription>, S> {
+    let transcriptions: Vec<(Json<Transcription>,)> = db
+        .all(
+            "SELECT transcription FROM inbox_files WHERE attachment = $1 AND transcription IS NOT NULL",
             params![file.id.0],
         )
         .await?;
-    Ok(transcription.and_then(|(transcription,)| transcribed_text(transcription.0)))
+    Ok(transcriptions.into_iter().map(|(transcription,)| transcription.0).collect())
 }
 
 /// Leaves a row of the file's number alone.
@@ -268,16 +265,21 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// The turns that name the file are indexed anew, without its name and its words.
+    /// Has the turns that name the file indexed again, without its name and its words: those that made it or answer with it,
+    /// and those of the messages that brought it, of which a retry makes copies.
     async fn erase_in_index<S: Session>(&self, db: &S) -> VerbResult<(), S> {
-        search::reindex_turn(db, self.turn).await?;
         let naming: Vec<(Uuid,)> = db
             .all(
-                "SELECT id FROM turns WHERE lane = $1 AND instr(response, $2) > 0",
-                params![self.lane, self.forgotten.file.id.to_string()],
+                "SELECT id FROM turns WHERE lane = $1 AND instr(response, $2) > 0 \
+                 UNION SELECT inbox.turn FROM inbox_files JOIN inbox ON inbox.sequence = inbox_files.message \
+                     WHERE inbox_files.attachment = $3 \
+                 UNION SELECT inbox.consumed_by FROM inbox_files JOIN inbox ON inbox.sequence = inbox_files.message \
+                     WHERE inbox_files.attachment = $3 AND inbox.consumed_by IS NOT NULL",
+                params![self.lane, self.forgotten.file.id.to_string(), self.forgotten.file.id.0],
             )
             .await?;
-        for (turn,) in naming {
+        let turns: BTreeSet<Uuid> = naming.into_iter().map(|(turn,)| turn).chain([self.turn]).collect();
+        for turn in turns {
             search::reindex_turn(db, turn).await?;
         }
         Ok(())
@@ -304,37 +306,33 @@ impl Copies<'_> {
     /// it.
     async fn erase_in_updates<S: Session>(&self, db: &S) -> VerbResult<(), S> {
         let brought: Vec<(Json<FileReference>,)> = db
-            .all(
-                "SELECT inbox_files.reference FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
-             WHERE inbox.turn = $1 AND inbox_files.attachment = $2",
-                params![self.turn, self.forgotten.file.id.0],
+            .all("SELECT reference FROM inbox_files WHERE attachment = $1", params![self.forgotten.file.id.0])
+            .await?;
+        // As they stand within a JSON document.
+        let quoted = |(Json(reference),): &(Json<FileReference>,)| {
+            [reference.filename.as_str(), reference.locator.as_str()].map(|trace| Value::from(trace).to_string())
+        };
+        let traces: BTreeSet<String> = brought.iter().flat_map(quoted).collect();
+        for trace in traces {
+            db.run(
+                "UPDATE inbox SET message = json_remove(message, '$.raw') \
+                 WHERE turn IN (SELECT id FROM turns WHERE lane = $1) \
+                   AND instr(json_extract(message, '$.raw'), $2) > 0",
+                params![self.lane, trace],
             )
             .await?;
-        for (Json(reference),) in brought {
-            for trace in [reference.filename.as_str(), reference.locator.as_str()] {
-                // As it stands within a JSON document.
-                let quoted = Value::from(trace).to_string();
-                db.run(
-                    "UPDATE inbox SET message = json_remove(message, '$.raw') \
-                     WHERE turn IN (SELECT id FROM turns WHERE lane = $1) \
-                       AND instr(json_extract(message, '$.raw'), $2) > 0",
-                    params![self.lane, quoted],
-                )
-                .await?;
-            }
         }
         Ok(())
     }
 
-    /// The message that brought the file names it twice: as the channel saw it, and as the platform sent it. What was
-    /// heard in it was made from its bytes.
+    /// Each message that brought the file, and each copy that a retry made of one, names it twice: as the channel saw it, and
+    /// as the platform sent it. What was heard in it was made from its bytes.
     async fn erase_in_inbox<S: Session>(&self, db: &S) -> VerbResult<(), S> {
         let brought: Vec<(i64, i64, Json<Value>, Json<Value>)> = db
             .all(
-                "SELECT inbox_files.message, inbox_files.position, inbox.message, inbox_files.reference FROM inbox \
-                 JOIN inbox_files ON inbox_files.message = inbox.sequence \
-                 WHERE inbox.turn = $1 AND inbox_files.attachment = $2",
-                params![self.turn, self.forgotten.file.id.0],
+                "SELECT inbox_files.message, inbox_files.position, inbox.message, inbox_files.reference FROM inbox_files \
+                 JOIN inbox ON inbox.sequence = inbox_files.message WHERE inbox_files.attachment = $1",
+                params![self.forgotten.file.id.0],
             )
             .await?;
         for (sequence, position, Json(mut message), Json(mut reference)) in brought {

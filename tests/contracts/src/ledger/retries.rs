@@ -2,8 +2,8 @@
 
 use satchel_domain::{InboundMessage, SystemTask, TurnId};
 use satchel_ports::ledger::{
-    ClaimMode, CompletedTurn, InboundFileState, JournalEntry, Lease, Ledger, QueuedTurn, RetryOutcome, SteeringMessage,
-    TurnQuery, TurnRetry, WorkFilter,
+    ClaimMode, CompletedTurn, ConversationSearch, ForgetOutcome, ForgetRequest, InboundFileState, JournalEntry, Lease,
+    Ledger, QueuedTurn, RetryOutcome, SearchTerms, SteeringMessage, Transcription, TurnQuery, TurnRetry, WorkFilter,
 };
 use uuid::Uuid;
 
@@ -155,4 +155,50 @@ pub async fn only_last_answered_turn_is_retried(fixture: &impl LedgerFixture) {
     assert_eq!(retry(&ledger, third, None).await, RetryOutcome::SystemTask);
     let channel = conversation("web:a").channel().clone();
     assert_eq!(ledger.leases.claim_lane(&[channel], WorkFilter::Any).await.unwrap(), None, "nothing was queued");
+}
+
+/// How many turns and names a search finds.
+async fn count_found(ledger: &Ledger, words: &str) -> usize {
+    let search = ConversationSearch {
+        channel: conversation("web:a").channel().clone(),
+        conversation: None,
+        terms: SearchTerms::parse(words).unwrap(),
+        before: None,
+        limit: 9,
+    };
+    ledger.conversations.search_conversations(&search).await.unwrap().hits.len()
+}
+
+/// Catches: the name and the words of a forgotten voice note in the copy that a retry has made of its message, and in what a
+/// search finds of that.
+pub async fn forgotten_file_leaves_copies_of_a_retry(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let raw = serde_json::json!({ "voice": { "file_name": "secret.ogg" } });
+    let brings = InboundMessage { raw, ..with_files(web_message("1", "listen"), &["secret.ogg"]) };
+    let (lease, first) = receive(&ledger, &brings).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let note = ledger.turns.store_file(&lease, queued.id, 0, &new_file("secret.ogg")).await.unwrap();
+    let heard = Transcription::Text("bring bread".to_owned());
+    ledger.turns.record_transcription(&lease, queued.id, 0, &heard).await.unwrap();
+    reply(&ledger, &lease, &completed_turn(first, text_parts(&["reply"]))).await;
+    let second = retried(&ledger, first, None).await;
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let (lease, queued) = claim(&ledger).await;
+    assert_eq!(queued.id, second);
+    reply(&ledger, &lease, &completed_turn(second, text_parts(&["reply"]))).await;
+    assert_eq!(count_found(&ledger, "bread").await, 2, "both turns have its words");
+
+    let request = ForgetRequest { conversation: lease.conversation, number: note.number.get(), restricted_to: None };
+    let forgotten = ledger.storage.forget_file(&request).await.unwrap();
+    assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
+    assert_eq!(count_found(&ledger, "bread").await, 0);
+    assert_eq!(count_found(&ledger, "listen").await, 2, "the rest is still found");
+    for turn in [first, second] {
+        let record = ledger.archive.turn(turn).await.unwrap().unwrap();
+        let stored = format!("{record:?}");
+        for trace in ["secret.ogg", "bring bread", "id-of-secret"] {
+            assert!(!stored.contains(trace), "{trace} is left: {stored}");
+        }
+    }
 }

@@ -235,6 +235,7 @@ macro_rules! conversations_contract {
             retries::retried_turn_takes_all_its_messages
             retries::excluded_messages_are_not_answered_once_more
             retries::only_last_answered_turn_is_retried
+            retries::forgotten_file_leaves_copies_of_a_retry
         }
     };
 }
