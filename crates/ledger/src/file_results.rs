@@ -8,7 +8,7 @@ use satchel_domain::{
     script::SCRIPT_TOOL,
 };
 use satchel_ports::ledger::JournalEntry;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::stored::AttachmentRef;
@@ -20,15 +20,14 @@ const TOOLS_WITHOUT_CONTENT: [&str; 6] =
 /// The tool that reads files which its arguments don't name.
 const SEARCH_TOOL: &str = "file_search";
 
-/// The arguments in which tools take the id of a file.
-const ID_ARGUMENTS: [&str; 4] = ["id", "ids", "attachment_id", "attachment_ids"];
+/// How many digits of a digest the result of a download has.
+const SHORT_DIGEST_LENGTH: usize = 10;
 
-/// How calls name a file: by its id, by its number, and by the paths at which it was saved.
+/// How calls name a file: by its id, and by the paths at which it was saved. No tool that reads files takes a number.
 #[derive(Debug)]
 pub struct FileMentions {
     id: String,
-    number: u64,
-    /// That of its bytes, which stands in the results of saving them.
+    /// That of its bytes, which the results of saving them have.
     digest: String,
     paths: BTreeSet<WorkspacePath>,
 }
@@ -46,14 +45,13 @@ impl FileMentions {
     /// A file that was saved at no path so far.
     #[must_use]
     pub fn new(file: &Attachment) -> Self {
-        let (id, digest) = (file.id.to_string(), file.sha256.to_string());
-        Self { id, number: file.number.get(), digest, paths: BTreeSet::new() }
+        Self { id: file.id.to_string(), digest: file.sha256.to_string(), paths: BTreeSet::new() }
     }
 
-    /// A text that stands in each result of saving the file.
+    /// A text that each result of saving the file has.
     #[must_use]
-    pub fn digest(&self) -> &str {
-        &self.digest
+    pub fn saving_text(&self) -> &str {
+        self.digest.get(..SHORT_DIGEST_LENGTH).unwrap_or(&self.digest)
     }
 
     /// Adds the paths at which calls of a turn saved the file.
@@ -63,14 +61,15 @@ impl FileMentions {
         }
     }
 
-    /// Texts of which at least one stands in the journal of each turn with a result that tells what is in the file.
+    /// Texts of which at least one is in the journal of each turn with a result that tells what is in the file.
     #[must_use]
     pub fn search_texts(&self) -> Vec<String> {
-        let number = self.number;
-        let mut texts = vec![self.id.clone(), self.digest.clone(), format!("\"{number}\""), format!("\"#{number}\"")];
-        texts.extend(ID_ARGUMENTS.iter().map(|argument| format!("\"{argument}\":{number}")));
-        texts.extend(self.paths.iter().filter_map(WorkspacePath::file_name).map(json_text));
-        texts
+        let mut texts = BTreeSet::from([self.id.clone(), self.id.to_uppercase(), self.saving_text().to_owned()]);
+        texts.extend(self.paths.iter().flat_map(path_texts));
+        if !self.paths.is_empty() {
+            texts.insert(format!("\"{SEARCH_TOOL}\""));
+        }
+        texts.into_iter().collect()
     }
 
     /// Finds the results in the journal of a turn that tell what is in the file.
@@ -93,26 +92,12 @@ impl FileMentions {
         results
     }
 
-    /// Whether a call names the file, and may answer with what is in it.
+    /// Whether a call names the file, and may answer with what is in it. Earlier versions took ids in capitals, too.
     fn is_named_in(&self, call: &ToolCall) -> bool {
         let reads_paths = !TOOLS_WITHOUT_CONTENT.contains(&call.name.as_str());
-        let is_named = |text: &str| text.contains(&self.id) || (reads_paths && self.has_path(call, text));
-        self.has_number(call) || has_text(&call.arguments, &is_named)
-    }
-
-    /// Whether a call gives the file's number where tools take an id.
-    fn has_number(&self, call: &ToolCall) -> bool {
-        let is_number = |value: &Value| match value {
-            Value::Number(number) => number.as_u64() == Some(self.number),
-            Value::String(text) => text.trim().trim_start_matches('#').parse::<u64>().is_ok_and(|id| id == self.number),
-            _ => false,
-        };
-        let is_given = |value: &Value| match value {
-            Value::Array(values) => values.iter().any(is_number),
-            value => is_number(value),
-        };
-        let is_for_attachments = call.name.starts_with("attachment");
-        is_for_attachments && ID_ARGUMENTS.iter().any(|name| call.arguments.get(name).is_some_and(is_given))
+        let has_id = |text: &str| text.to_ascii_lowercase().contains(&self.id);
+        let is_named = |text: &str| has_id(text) || (reads_paths && self.has_path(call, text));
+        has_text(&call.arguments, &is_named)
     }
 
     /// Whether an argument is one of the paths, or a script that has one as a text of its own.
@@ -121,11 +106,51 @@ impl FileMentions {
         is_path || (call.name == SCRIPT_TOOL && self.paths.iter().any(|path| is_in_script(path, text)))
     }
 
-    /// Whether a call has saved the file, or found something in it where it was saved.
+    /// Whether a call has saved the file, or may have found something in it where it was saved.
     fn is_found_in(&self, call: &ToolCall, outcome: &ToolOutcome<AttachmentRef>) -> bool {
+        self.has_digest_in(outcome) || (call.name == SEARCH_TOOL && self.is_searched_in(call, outcome))
+    }
+
+    /// Whether a search has found one of the paths. One with a file had more to say than its result holds, so it counts if
+    /// it went through a directory of one.
+    fn is_searched_in(&self, call: &ToolCall, outcome: &ToolOutcome<AttachmentRef>) -> bool {
+        let given = call.arguments.get("path").and_then(Value::as_str);
+        let directory = given.map_or(Ok(WorkspacePath::root(Mount::Shared)), str::parse::<WorkspacePath>);
+        let is_cut = !outcome.attachments.is_empty();
+        let may_be_cut_off =
+            |path: &WorkspacePath| is_cut && directory.as_ref().is_ok_and(|directory| is_beneath(path, directory));
         let result = outcome.to_model_text();
-        let has_path = || self.paths.iter().any(|path| result.contains(&json_text(&path.to_string())));
-        result.contains(&self.digest) || (call.name == SEARCH_TOOL && has_path())
+        self.paths.iter().any(|path| may_be_cut_off(path) || result.contains(&json_text(&path.to_string())))
+    }
+
+    /// Whether an outcome has the address of the file's bytes where erasing its record in lists leaves it. A text that is
+    /// no JSON, such as the beginning of a long result, has no records.
+    fn has_digest_in(&self, outcome: &ToolOutcome<AttachmentRef>) -> bool {
+        let is_in_text = |text: &str| {
+            text.contains(self.saving_text())
+                && match serde_json::from_str::<Value>(text) {
+                    Ok(value) => self.has_digest(&value),
+                    Err(_) => text.contains(&self.digest),
+                }
+        };
+        let is_in_data = outcome.data.as_ref().is_some_and(|data| self.has_digest(data));
+        is_in_data || outcome.text.as_deref().is_some_and(is_in_text)
+    }
+
+    /// Whether a value has the digest. In a record of a list, which has the file's id and no path, it doesn't count: the
+    /// record of this file is erased by its id, and that of another file with the same bytes stays.
+    fn has_digest(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains(&self.digest),
+            Value::Array(values) => values.iter().any(|value| self.has_digest(value)),
+            Value::Object(fields) => {
+                let is_record = fields.contains_key("id") && !fields.contains_key("path");
+                let counts = |name: &str| !is_record || name != "sha256";
+                saved_path(fields, &self.digest).is_some()
+                    || fields.iter().any(|(name, value)| counts(name) && self.has_digest(value))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
     }
 }
 
@@ -184,14 +209,36 @@ fn collect_saved_paths(value: &Value, digest: &str, paths: &mut BTreeSet<Workspa
     match value {
         Value::Array(values) => values.iter().for_each(|value| collect_saved_paths(value, digest, paths)),
         Value::Object(fields) => {
-            let path = fields.get("path").and_then(Value::as_str);
-            if fields.get("sha256").and_then(Value::as_str) == Some(digest) {
-                paths.extend(path.and_then(|path| path.parse::<WorkspacePath>().ok()));
-            }
+            paths.extend(saved_path(fields, digest).and_then(|path| path.parse::<WorkspacePath>().ok()));
             fields.values().for_each(|value| collect_saved_paths(value, digest, paths));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Returns the path beside a digest, which a download shortens.
+fn saved_path<'a>(fields: &'a Map<String, Value>, digest: &str) -> Option<&'a str> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let is_short = |short: &str| short.len() == SHORT_DIGEST_LENGTH && digest.starts_with(short);
+    let is_saved = text("sha256") == Some(digest) || text("sha10").is_some_and(is_short);
+    text("path").filter(|_| is_saved)
+}
+
+/// Texts of which one is wherever a path is written: its last component behind a slash, or, directly in `/shared`, as a text
+/// of its own, in JSON or in a script within that.
+fn path_texts(path: &WorkspacePath) -> Vec<String> {
+    let Some(name) = path.file_name().map(json_text) else { return Vec::new() };
+    let mut texts = vec![format!("/{name}")];
+    if path.mount() == Mount::Shared && !path.relative().contains('/') {
+        texts.extend([format!("\"{name}\""), format!("\"{name}\\"), format!("\"{name}/"), format!("'{name}'")]);
+    }
+    texts
+}
+
+/// Whether a path is a directory, or something in it.
+fn is_beneath(path: &WorkspacePath, directory: &WorkspacePath) -> bool {
+    let is_in = |rest: &str| rest.is_empty() || rest.starts_with('/') || directory.relative().is_empty();
+    path.mount() == directory.mount() && path.relative().strip_prefix(directory.relative()).is_some_and(is_in)
 }
 
 /// Whether a text within a value meets a condition.

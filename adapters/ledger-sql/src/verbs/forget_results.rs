@@ -1,7 +1,5 @@
 //! Forgets what results of tools tell of a file: found by the calls that name it, and replaced in journals and history.
 
-use std::collections::BTreeMap;
-
 use satchel_domain::{Attachment, HistoryMessage};
 use satchel_ledger::{
     file_results::{FileMentions, FileResults, replace_outcome},
@@ -20,36 +18,35 @@ use crate::{
 /// The steps of a turn, as they are stored.
 type StoredJournal = Vec<JournalEntry<AttachmentRef>>;
 
-/// Finds the results in a lane that tell what is in a file.
+/// Finds the results in a lane that tell what is in a file. One journal at a time is in memory.
 pub(crate) async fn find<S: Session>(db: &S, lane: LaneId, file: &Attachment) -> VerbResult<FileResults, S> {
     let mut mentions = FileMentions::new(file);
-    for journal in read_journals(db, lane, vec![mentions.digest().to_owned()]).await? {
-        mentions.add_saved_paths(&journal);
+    for turn in find_turns(db, lane, vec![mentions.saving_text().to_owned()]).await? {
+        mentions.add_saved_paths(&read_journal(db, turn).await?);
     }
     let mut results = FileResults::default();
-    for journal in read_journals(db, lane, mentions.search_texts()).await? {
-        results.add(mentions.find_results(&journal));
+    for turn in find_turns(db, lane, mentions.search_texts()).await? {
+        results.add(mentions.find_results(&read_journal(db, turn).await?));
     }
     Ok(results)
 }
 
-/// Reads the journals of those turns of a lane in which at least one of the texts stands.
-async fn read_journals<S: Session>(db: &S, lane: LaneId, texts: Vec<String>) -> VerbResult<Vec<StoredJournal>, S> {
-    let entries: Vec<(Uuid, Json<JournalEntry<AttachmentRef>>)> = db
+/// Finds the turns of a lane whose journals have at least one of the texts.
+async fn find_turns<S: Session>(db: &S, lane: LaneId, texts: Vec<String>) -> VerbResult<Vec<Uuid>, S> {
+    let turns: Vec<(Uuid,)> = db
         .all(
-            "SELECT turn, entry FROM journal WHERE turn IN ( \
-                 SELECT turns.id FROM turns JOIN journal AS searched ON searched.turn = turns.id \
-                 WHERE turns.lane = $1 \
-                     AND EXISTS (SELECT 1 FROM rarray($2) WHERE instr(searched.entry, value) > 0)) \
-             ORDER BY turn, position",
+            "SELECT DISTINCT turns.id FROM turns JOIN journal ON journal.turn = turns.id \
+             WHERE turns.lane = $1 AND EXISTS (SELECT 1 FROM rarray($2) WHERE instr(journal.entry, value) > 0)",
             params![lane, texts],
         )
         .await?;
-    let mut journals: BTreeMap<Uuid, StoredJournal> = BTreeMap::new();
-    for (turn, Json(entry)) in entries {
-        journals.entry(turn).or_default().push(entry);
-    }
-    Ok(journals.into_values().collect())
+    Ok(turns.into_iter().map(|(turn,)| turn).collect())
+}
+
+async fn read_journal<S: Session>(db: &S, turn: Uuid) -> VerbResult<StoredJournal, S> {
+    let entries: Vec<(Json<JournalEntry<AttachmentRef>>,)> =
+        db.all("SELECT entry FROM journal WHERE turn = $1 ORDER BY position", params![turn]).await?;
+    Ok(entries.into_iter().map(|(entry,)| entry.0).collect())
 }
 
 /// Replaces results that tell what is in a file.

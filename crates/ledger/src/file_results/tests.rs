@@ -73,15 +73,13 @@ fn readers(calls: Vec<(&str, Value)>) -> Vec<u32> {
 }
 
 #[test]
-fn file_is_named_by_id_number_or_saved_path() {
+fn file_is_named_by_id_or_saved_path() {
     let id = file().id;
     for (tool, arguments) in [
         ("attachment.read", json!({ "id": id, "page": 2 })),
         ("attachment.view", json!({ "id": id })),
-        ("attachment.read", json!({ "id": "17" })),
-        ("attachment.read", json!({ "id": "#17" })),
-        ("attachment.read", json!({ "id": 17 })),
-        ("attachment.view", json!({ "ids": ["3", "17"] })),
+        ("attachment.read", json!({ "id": id.to_string().to_uppercase() })),
+        ("attachment.view", json!({ "ids": ["3", id] })),
         ("attachment_save", json!({ "attachment_id": id, "path": "b.txt" })),
         ("file_read", json!({ "path": "/shared/docs/a \"b\".txt" })),
         ("file_read", json!({ "path": "docs//a \"b\".txt", "offset": 9 })),
@@ -114,6 +112,8 @@ fn other_calls_keep_their_results() {
     let other = AttachmentId(Uuid::from_u128(2));
     let calls = vec![
         ("attachment.read", json!({ "id": other, "offset": 17 })),
+        // No tool takes a number: such a call had no answer.
+        ("attachment.read", json!({ "id": "17" })),
         ("attachment.read", json!({ "id": "170" })),
         ("file_read", json!({ "path": "/shared/other.txt" })),
         ("file_read", json!({ "path": "a \"b\".txt" })),
@@ -138,6 +138,96 @@ fn search_result_with_saved_path_is_found() {
     ]);
     let calls = mentions.find_results(&entries).calls;
     assert_eq!(calls.into_iter().map(|call| call.ordinal).collect::<Vec<_>>(), [0]);
+}
+
+/// The rest of a long result is a file of its own, and may have the path that the beginning doesn't.
+#[test]
+fn long_search_counts_by_the_directory_that_it_went_through() {
+    let mut mentions = FileMentions::new(&file());
+    let saved = json!({ "path": "/shared/docs/a.txt", "sha256": file().sha256.to_string() });
+    mentions.add_saved_paths(&journal(vec![("attachment_save", json!({}), ToolOutcome::from_data(saved))]));
+    let whole = AttachmentId(Uuid::from_u128(3));
+    let cut: ToolOutcome<AttachmentRef> = ToolOutcome {
+        attachments: vec![whole.into()],
+        ..ToolOutcome::from_text("{\"path\":\"/shared\",\"total\":900")
+    };
+    let short = ToolOutcome::from_text("{\"path\":\"/shared\",\"total\":0}");
+    for (arguments, outcome, expected) in [
+        (json!({ "query": "words" }), &cut, true),
+        (json!({ "query": "words", "path": "~/docs" }), &cut, true),
+        (json!({ "query": "words", "path": "/shared/docs/a.txt" }), &cut, true),
+        (json!({ "query": "words", "path": "/shared/do" }), &cut, false),
+        (json!({ "query": "words", "path": "/tmp" }), &cut, false),
+        (json!({ "query": "words" }), &short, false),
+    ] {
+        let entries = journal(vec![("file_search", arguments.clone(), outcome.clone())]);
+        let found = mentions.find_results(&entries);
+        assert_eq!(!found.calls.is_empty(), expected, "{arguments}");
+        assert_eq!(found.files.contains(&whole), expected, "the rest of it: {arguments}");
+        let stored = serde_json::to_string(&entries).unwrap();
+        assert!(mentions.search_texts().iter().any(|text| stored.contains(text)), "the statement finds its turn");
+    }
+}
+
+/// A list has the digests of all its files. The record of this one is erased by its id.
+#[test]
+fn list_of_files_is_no_result_of_reading_one() {
+    let record = |id: u128, name: &str| {
+        json!({
+            "id": AttachmentId(Uuid::from_u128(id)), "number": id, "filename": name, "mime": "text/plain", "bytes": 5,
+            "sha256": file().sha256.to_string(), "description": "", "source": "user", "visibility": "deliver",
+            "created_at_ms": 0,
+        })
+    };
+    let list =
+        json!({ "total": 2, "attachments": [record(1, "plan.txt"), record(2, "another with the same bytes.txt")] });
+    let cut = list.to_string().replace("]}", "");
+    for (outcome, expected) in [
+        (ToolOutcome::from_data(list.clone()), false),
+        (ToolOutcome::from_text(list.to_string()), false),
+        // Records that can't be read can't be erased.
+        (ToolOutcome::from_text(cut), true),
+        (ToolOutcome::from_data(json!([file().sha256.to_string()])), true),
+    ] {
+        let found = FileMentions::new(&file()).find_results(&journal(vec![("attachment.list", json!({}), outcome)]));
+        assert_eq!(!found.calls.is_empty(), expected);
+    }
+}
+
+/// `attachment.download` names no file, and its result has the beginning of the digest.
+#[test]
+fn downloaded_file_is_found_by_its_short_digest() {
+    let mut mentions = FileMentions::new(&file());
+    let digest = file().sha256.to_string();
+    let path = format!("/shared/Downloads/{}.txt", &digest[..10]);
+    let saved = json!({ "ok": true, "files": [{ "path": path, "sha10": &digest[..10], "filename": "plan.txt" }] });
+    let other = json!({ "ok": true, "files": [{ "path": "/shared/Downloads/0202020202.txt", "sha10": "0202020202" }] });
+    let download = |result: &Value| ("attachment.download", json!({}), ToolOutcome::from_data(result.clone()));
+    let words = || ToolOutcome::from_text("words");
+    let entries = journal(vec![
+        download(&saved),
+        download(&other),
+        ("file_read", json!({ "path": path }), words()),
+        ("file_read", json!({ "path": "/shared/Downloads/0202020202.txt" }), words()),
+    ]);
+    assert!(serde_json::to_string(&entries).unwrap().contains(mentions.saving_text()));
+    mentions.add_saved_paths(&entries);
+    let calls = mentions.find_results(&entries).calls;
+    assert_eq!(calls.into_iter().map(|call| call.ordinal).collect::<Vec<_>>(), [0, 2]);
+}
+
+/// A name such as `a` is part of nearly every text.
+#[test]
+fn short_name_is_searched_with_its_path() {
+    for path in ["/shared/a", "/shared/docs/a"] {
+        let mut mentions = FileMentions::new(&file());
+        let saved = json!({ "path": path, "sha256": file().sha256.to_string() });
+        mentions.add_saved_paths(&journal(vec![("attachment_save", json!({}), ToolOutcome::from_data(saved))]));
+        let other = journal(vec![("file_list", json!({}), ToolOutcome::from_text("a plan"))]);
+        let stored = serde_json::to_string(&other).unwrap();
+        let texts = mentions.search_texts();
+        assert!(!texts.iter().any(|text| stored.contains(text)), "{texts:?}: {stored}");
+    }
 }
 
 /// The digest of its bytes would show whether somebody has the same file.

@@ -323,9 +323,10 @@ async fn complete_with_calls(ledger: &Ledger, lease: &Lease, turn: TurnId, calls
 pub async fn results_of_reading_forgotten_file_are_replaced(fixture: &impl LedgerFixture) {
     const WORDS: &str = "the xylophone plan";
     let ledger = fixture.open().await;
-    let (lease, turn) = receive(&ledger, &with_files(message("1", "hello"), &["plan.txt"])).await;
+    let (lease, turn) = receive(&ledger, &with_files(message("1", "hello"), &["plan.txt", "other.txt"])).await;
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let file = ledger.turns.store_file(&lease, queued.id, 0, &new_file("plan.txt")).await.unwrap();
+    let other = ledger.turns.store_file(&lease, queued.id, 1, &new_file("other.txt")).await.unwrap();
     let words = || ToolOutcome::from_text(WORDS);
     let saved = json!({ "saved": true, "path": "/shared/docs/plan.txt", "sha256": file.sha256.to_string() });
     let whole = NewAttachment { visibility: Visibility::Internal, ..new_file("answer-2.txt") };
@@ -343,10 +344,15 @@ pub async fn results_of_reading_forgotten_file_are_replaced(fixture: &impl Ledge
     complete_with_calls(&ledger, &lease, turn, calls).await;
 
     let (lease, later) = receive(&ledger, &message("2", "what was in it?")).await;
-    let listed = json!({ "attachments": [{ "id": file.id, "number": 1, "filename": "plan.txt" }] });
+    // A list has what `attachment.list` answers with, the address of the bytes as well.
+    let address = |file: &Attachment| file.sha256.to_string();
+    let listed = json!({ "attachments": [
+        { "id": file.id, "number": 1, "filename": "plan.txt", "bytes": 3, "sha256": address(&file) },
+        { "id": other.id, "number": 2, "filename": "other.txt", "bytes": 3, "sha256": address(&other) },
+    ] });
     let calls = vec![
         (call(later, 0, "file_read", json!({ "path": "~/docs/plan.txt" })), words()),
-        (call(later, 1, "attachment.read", json!({ "id": "#1" })), words()),
+        (call(later, 1, "attachment.read", json!({ "id": file.id.to_string().to_uppercase() })), words()),
         (call(later, 2, "attachment.list", json!({})), ToolOutcome::from_data(listed)),
         (call(later, 3, "file_read", json!({ "path": "docs/other.txt" })), ToolOutcome::from_text("the piano plan")),
     ];
@@ -362,37 +368,52 @@ pub async fn results_of_reading_forgotten_file_are_replaced(fixture: &impl Ledge
     }
     assert!(!stored.contains("xylophone"), "its words: {stored}");
     assert!(!stored.contains(&file.sha256.to_string()), "its address: {stored}");
-    let is_list_rewritten = stored.contains(r#"\"forgotten\":true"#) && !stored.contains(r#"\"filename\""#);
+    let is_list_rewritten = stored.contains(r#"\"forgotten\":true"#) && !stored.contains(r#"\"plan.txt\""#);
     assert!(is_list_rewritten, "its name: {stored}");
+    let is_other_listed = stored.contains(r#"\"other.txt\""#) && stored.contains(&address(&other));
+    assert!(is_other_listed, "the list keeps other files: {stored}");
     assert_eq!(stored.matches("the piano plan").count(), 2, "another file's result stays: {stored}");
     let key = AttachmentKey::Id(whole.id);
     let hidden = ledger.archive.attachment(&lease.conversation, key).await.unwrap().unwrap();
     assert!(hidden.is_forgotten(), "what was made of it for the model alone");
     let scope = UsageScope::Conversation(lease.conversation.clone());
-    assert_eq!(usage_totals(&ledger, scope).await, (0, 0, 0));
+    assert_eq!(usage_totals(&ledger, scope).await, (1, other.bytes, 0));
 }
 
-/// Catches: a result that a running turn has still to remember when its file is gone.
+/// Catches: a result that a running turn has still to remember when its file is gone, and a file that is forgotten while
+/// what was made of it for the model alone is kept.
 pub async fn file_that_running_turn_reads_is_not_forgotten(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "make one")).await;
     let made = store_file(&ledger, &lease, turn, 1).await.unwrap();
-    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
-    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
-    let (lease, running) = receive(&ledger, &message("2", "read it")).await;
-    let number = made.number.get().to_string();
-    let entry = JournalEntry::Model {
-        agent: None,
-        task: None,
-        steered: Vec::new(),
-        text: String::new(),
-        calls: vec![call(running, 0, "attachment.read", json!({ "id": number }))],
-        awaiting_decision: Vec::new(),
-    };
-    ledger.turns.journal_message(&lease, running, &entry).await.unwrap();
-    assert_eq!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::InUse);
-    ledger.turns.complete_turn(&lease, &completed_turn(running, Vec::new())).await.unwrap();
+    let saved = json!({ "saved": true, "path": "/shared/made.txt", "sha256": made.sha256.to_string() });
+    let whole = NewAttachment { visibility: Visibility::Internal, ..new_file("answer-2.txt") };
+    let long = ToolOutcome { attachments: vec![whole.clone().into()], ..ToolOutcome::from_text("its beginning") };
+    let calls = vec![
+        (call(turn, 1, "attachment_save", json!({ "index": 0, "path": "made.txt" })), ToolOutcome::from_data(saved)),
+        (call(turn, 2, "attachment.read", json!({ "id": made.id })), long),
+    ];
+    complete_with_calls(&ledger, &lease, turn, calls).await;
+    let arguments =
+        [("file_read", json!({ "path": "made.txt" })), ("attachment.read", json!({ "id": whole.id, "offset": 8192 }))];
+    for (key, (tool, arguments)) in ["2", "3"].into_iter().zip(arguments) {
+        let (lease, running) = receive(&ledger, &message(key, "read it")).await;
+        let entry = JournalEntry::Model {
+            agent: None,
+            task: None,
+            steered: Vec::new(),
+            text: String::new(),
+            calls: vec![call(running, 0, tool, arguments)],
+            awaiting_decision: Vec::new(),
+        };
+        ledger.turns.journal_message(&lease, running, &entry).await.unwrap();
+        assert_eq!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::InUse, "{tool}");
+        ledger.turns.complete_turn(&lease, &completed_turn(running, Vec::new())).await.unwrap();
+        ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    }
     assert!(matches!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Forgotten(_)));
+    let key = AttachmentKey::Id(whole.id);
+    assert!(ledger.archive.attachment(&made.conversation, key).await.unwrap().unwrap().is_forgotten());
 }
 
 /// Catches: somebody in a group who removes what another person has brought.
