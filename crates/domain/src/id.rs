@@ -28,10 +28,11 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = ParseIdError;
 
-            /// Reads the canonical, hyphenated form; any other spelling of a UUID is refused.
+            /// Reads the canonical, hyphenated form in small letters. Any other spelling of a UUID is refused, so that a text
+            /// that names an id contains it as it is written everywhere.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match Uuid::try_parse(text) {
-                    Ok(uuid) if text.len() == 36 => Ok(Self(uuid)),
+                    Ok(uuid) if *uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *text => Ok(Self(uuid)),
                     _ => Err(ParseIdError),
                 }
             }
@@ -134,5 +135,7 @@ mod tests {
         for other in ["0190c5a07f3b7c628d5e3f1a2b4c5d6e", "{0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e}", "", "17"] {
             assert_eq!(other.parse::<AttachmentId>(), Err(ParseIdError), "{other}");
         }
+        let in_capitals = "0190C5A0-7F3B-7C62-8D5E-3F1A2B4C5D6E";
+        assert_eq!(in_capitals.parse::<AttachmentId>(), Err(ParseIdError), "a search for the id would not find it");
     }
 }
