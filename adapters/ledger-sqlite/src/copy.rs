@@ -26,7 +26,8 @@ pub struct DatabaseCopy {
 ///
 /// Rows are written one by one into new pages, so nothing of what was deleted or forgotten is in the copy, whatever is still
 /// in unused space of the original. The blobs are those that the copy names. Writers don't wait; their log grows until the
-/// copy is done.
+/// copy is done. Of a long conversation that is forgotten just before the copy begins, the search index of the copy may have
+/// turns that no search finds; a process that opens the copy erases them.
 ///
 /// # Errors
 /// When the database can't be read, is of another version, or the copy can't be written.
@@ -57,6 +58,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(Settings::default().busy_timeout)?;
+    // As every connection that writes (see `database`).
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
 }

@@ -180,7 +180,7 @@ fn open(
     }
     let held_before = restored::find(&connection).map_err(failed)?.and_then(|copy| copy.released_at);
     let process = Arc::new(Process { holder, owners, settings, clock, ids, held_before });
-    let mut erasure = Erasure::new(data_dir.to_owned());
+    let mut erasure = Erasure::new(data_dir.to_owned(), Instant::now());
     if erasure::is_requested(&connection).map_err(failed)? {
         erasure.start(Instant::now());
     }

@@ -107,11 +107,10 @@ fn convert(connection: &mut Connection, path: &Path, found: i64) -> Result<(), S
     Ok(())
 }
 
-/// Erases what earlier versions left in unused space and in the log. If it fails, as for want of room, the writer tries it
-/// again.
+/// Erases what earlier versions left in unused space and in the log. If it fails, as for want of room, the request
+/// stays and the writer tries it again.
 fn rewrite(connection: &Connection, data_dir: &Path) {
-    let rewritten = erasure::rewrite_database(connection, data_dir).and_then(|()| erasure::truncate_log(connection));
-    if let Err(error) = rewritten {
+    if let Err(error) = erasure::rewrite_at_once(connection, data_dir) {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(error, "rewriting the database failed; what was deleted earlier is still in unused space");
     }

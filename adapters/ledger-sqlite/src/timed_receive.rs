@@ -19,19 +19,14 @@ pub(crate) enum JobWait {
     Closed,
 }
 
-/// Receives up to `limit` jobs into an empty list, as soon as there is one. Blocks the thread for at most `timeout`, or
-/// for as long as it takes if there is none.
+/// Receives up to `limit` jobs into an empty list, as soon as there is one. Blocks the thread for at most `timeout`.
 pub(crate) fn receive_jobs<T>(
     jobs: &mut Receiver<T>,
     received: &mut Vec<T>,
     limit: usize,
-    timeout: Option<Duration>,
+    timeout: Duration,
 ) -> JobWait {
-    let count = match timeout {
-        None => Some(jobs.blocking_recv_many(received, limit)),
-        Some(timeout) => receive_within(jobs, received, limit, timeout),
-    };
-    match count {
+    match receive_within(jobs, received, limit, timeout) {
         None => JobWait::TimedOut,
         Some(0) => JobWait::Closed,
         Some(_) => JobWait::Jobs,
@@ -75,18 +70,18 @@ mod tests {
     fn jobs_come_before_the_time_is_up() {
         let (sender, mut jobs) = mpsc::channel(4);
         let mut received = Vec::new();
-        assert_eq!(receive_jobs(&mut jobs, &mut received, 2, Some(Duration::ZERO)), JobWait::TimedOut);
+        assert_eq!(receive_jobs(&mut jobs, &mut received, 2, Duration::ZERO), JobWait::TimedOut);
         let sending = thread::spawn(move || {
             (1..=3).for_each(|job| sender.blocking_send(job).unwrap());
         });
         sending.join().unwrap();
         // Far more time than there is.
-        let hour = Some(Duration::from_secs(60 * 60));
+        let hour = Duration::from_secs(60 * 60);
         assert_eq!(receive_jobs(&mut jobs, &mut received, 2, hour), JobWait::Jobs);
         assert_eq!(received, [1, 2]);
-        assert_eq!(receive_jobs(&mut jobs, &mut received, 2, Some(Duration::ZERO)), JobWait::Jobs);
+        assert_eq!(receive_jobs(&mut jobs, &mut received, 2, Duration::ZERO), JobWait::Jobs);
         assert_eq!(received, [1, 2, 3]);
-        for timeout in [Some(Duration::ZERO), hour, None] {
+        for timeout in [Duration::ZERO, hour] {
             assert_eq!(receive_jobs(&mut jobs, &mut received, 2, timeout), JobWait::Closed);
         }
     }
@@ -96,7 +91,7 @@ mod tests {
         let (sender, mut jobs) = mpsc::channel(1);
         let receiving = thread::spawn(move || {
             let mut received = Vec::new();
-            let outcome = receive_jobs(&mut jobs, &mut received, 1, Some(Duration::from_secs(60 * 60)));
+            let outcome = receive_jobs(&mut jobs, &mut received, 1, Duration::from_secs(60 * 60));
             (outcome, received)
         });
         sender.blocking_send("job").unwrap();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::stored::{AttachmentRef, Result, StoredError};
 
-/// What stands in place of the words of a voice note.
+/// What replaces the words of a voice note.
 const REPLACEMENT: &str = "(forgotten)";
 
 /// A file that is forgotten. Of it documents keep the id alone, and none of the words that were heard in it.

@@ -51,7 +51,7 @@ pub async fn forget_conversation<S: Session>(
     Ok(ForgetConversationOutcome::Forgotten(blobs))
 }
 
-/// Forgets all that came before a turn, which goes on.
+/// Forgets all that came before a turn, which continues.
 pub(crate) async fn forget_before<S: Session>(
     db: &S,
     conversation: &ConversationId,
@@ -132,7 +132,7 @@ async fn release_quota<S: Session>(
     Ok(())
 }
 
-/// Finds the forgotten conversations whose workspaces are left. One that goes on has its workspace to itself.
+/// Finds the forgotten conversations whose workspaces are left. One that is used again has its workspace to itself.
 pub async fn list_forgotten_workspaces<S: Session>(db: &S) -> VerbResult<Vec<ConversationId>, S> {
     let rows: Vec<(String,)> = db
         .all(

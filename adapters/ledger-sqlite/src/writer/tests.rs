@@ -25,7 +25,7 @@ fn writer(directory: &tempfile::TempDir) -> Writer {
         ids: Arc::new(UuidV7),
         held_before: None,
     };
-    let erasure = Erasure::new(directory.path().to_owned());
+    let erasure = Erasure::new(directory.path().to_owned(), Instant::now());
     Writer::start(Database::new(connection, Arc::new(process)).unwrap(), erasure).unwrap()
 }
 
