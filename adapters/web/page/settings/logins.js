@@ -20,7 +20,7 @@ function loginRow(login, { announce, reload }) {
     else reload();
   };
   const end = () =>
-    confirm({ title: current ? "Log out this browser?" : `Log out ${client}?`, words: "It needs a new login link or the token to come back.", button: "Log out", danger: true }, () => endLogin(login), done);
+    confirm({ title: current ? "Log out this browser?" : `Log out ${client}?`, words: "To log in again, this browser needs a login link or the token.", button: "Log out", danger: true }, () => endLogin(login), done);
   return row({
     title: client,
     labels: current ? [label("This browser", "good")] : [],

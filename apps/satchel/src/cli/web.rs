@@ -30,7 +30,7 @@ pub enum LoginsCommand {
         /// Login ids, as `satchel web logins` shows them
         #[arg(value_name = "ID", required_unless_present = "all")]
         logins: Vec<LoginId>,
-        /// End all logins
+        /// End all logins; links of `satchel web link` that nobody has used yet still work for their ten minutes
         #[arg(long, conflicts_with = "logins")]
         all: bool,
     },

@@ -67,16 +67,20 @@ pub async fn list_logins(logins: &dyn Logins, json: bool, out: &mut dyn Write) -
     Ok(())
 }
 
-/// Ends the logins with these ids, in their order.
+/// Ends the logins with these ids, in their order, and names those that there are not at the end.
 ///
 /// # Errors
 /// When there is no login with an id, the ledger fails, or the output can't be written.
 pub async fn end_logins(logins: &dyn Logins, ids: &[LoginId], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut unknown = Vec::new();
     for id in ids {
-        if !logins.end_login(*id).await? {
-            bail!("there is no login {id}; `satchel web logins` lists those that have not ended");
+        match logins.end_login(*id).await? {
+            true => writeln!(out, "ended: {id}")?,
+            false => unknown.push(id.to_string()),
         }
-        writeln!(out, "ended: {id}")?;
+    }
+    if !unknown.is_empty() {
+        bail!("there is no login {}; `satchel web logins` lists those that have not ended", unknown.join(", "));
     }
     Ok(())
 }
@@ -151,8 +155,9 @@ mod tests {
         ledger.expect_end_login().returning(move |id| Ok(id == first));
         ledger.expect_end_logins().withf(Option::is_none).returning(|_| Ok(2));
         let mut out = Vec::new();
-        let error = end_logins(&ledger, &[first, second], &mut out).await.unwrap_err().to_string();
+        let error = end_logins(&ledger, &[second, first], &mut out).await.unwrap_err().to_string();
         assert!(error.contains(SECOND) && error.contains("satchel web logins"), "{error}");
+        assert!(!error.contains(FIRST), "it has ended: {error}");
         end_all_logins(&ledger, &mut out).await.unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), format!("ended: {FIRST}\nended 2 logins\n"));
     }
