@@ -96,14 +96,16 @@ pub(super) async fn forget_all(
             let (scope, done) = match context.is_by_owner() {
                 true => (
                     ForgetScope::Everything,
-                    "Removed. I have nothing of this conversation any more: no messages, no files, no settings.",
+                    "Removed. I keep no messages, files or settings of this conversation. The log of changes to workspace \
+                     files stays for 90 days.",
                 ),
                 false => (
                     ForgetScope::Own {
                         person: PersonKey::new(context.conversation.channel(), context.sender),
                         keeps_agent: !agents.can_return(context),
                     },
-                    "Removed. I have none of this conversation's messages and files any more. What an owner has set here stays.",
+                    "Removed. I keep no messages or files of this conversation. What an owner has set here stays. The log of \
+                     changes to workspace files stays for 90 days.",
                 ),
             };
             Ok((OutgoingResponse::from_text(done), HistoryChange::Forget(scope), Vec::new()))

@@ -122,6 +122,30 @@ async fn forgotten_words_leave_disk_and_later_backups() {
     assert_eq!(files_with_the_word(&backups, ""), [] as [PathBuf; 0]);
 }
 
+/// The word is in the name of a file alone, of which only its number stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn forgotten_file_leaves_disk_and_later_backups() {
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &["--set", "model=offline"]);
+    let upload = server.upload("xylophone.txt", "some words").await;
+    let turn = server.send("write other.txt: more words", &[upload]).await;
+    server.wait_for_reply(&turn).await;
+    assert_eq!(search(&server).await["hits"][0]["conversation"], "web:test");
+    assert!(!files_with_the_word(&home.data_directory(), "satchel.db").is_empty());
+    let done = server.send_and_wait("/forget 1").await;
+    assert!(done["parts"][0]["text"].as_str().is_some_and(|text| text.starts_with("Removed #1")), "{done:#}");
+    assert_eq!(search(&server).await["hits"], json!([]));
+    server.send_signal("TERM");
+    let output = server.wait_for_exit();
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    assert_eq!(files_with_the_word(&home.data_directory(), "satchel.db"), [] as [PathBuf; 0]);
+
+    let backups = home.root().join("backups");
+    let backup = home.run(&["backup", "create", backups.to_str().expect("temporary directories have UTF-8 names")]);
+    assert_eq!(backup.exit_code(), Some(0), "{backup:#?}");
+    assert_eq!(files_with_the_word(&backups, ""), [] as [PathBuf; 0]);
+}
+
 /// The process dies between the commit and the removal of the workspace. The next one removes it before anybody can be
 /// answered there.
 #[tokio::test(flavor = "multi_thread")]
