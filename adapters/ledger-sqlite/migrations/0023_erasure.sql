@@ -11,7 +11,7 @@ INSERT INTO name_index (name_index) VALUES ('optimize');
 -- Whether something was forgotten that is not erased everywhere yet.
 CREATE TABLE pending_erasure (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
-    requests INTEGER NOT NULL                    -- how often something was forgotten meanwhile
+    requests INTEGER NOT NULL                    -- another number whenever something is forgotten
 ) STRICT;
 -- What earlier versions deleted is still in unused space.
 INSERT INTO pending_erasure (id, requests) VALUES (1, 1);

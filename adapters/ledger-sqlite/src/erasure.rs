@@ -39,6 +39,10 @@ const BYTES_PER_QUIET_SECOND: u64 = 16 << 20;
 /// second.
 const MAX_QUIET_TIMES: u32 = 360;
 
+/// The largest database that is rewritten while others use it, in bytes. A larger one would keep them waiting longer than
+/// their leases last.
+const MAX_BYTES_IN_USE: u64 = 1 << 30;
+
 /// The largest database that is rewritten while its ledger is closed: nobody should wait long for that.
 const MAX_BYTES_AT_CLOSE: u64 = 64 << 20;
 
@@ -157,7 +161,13 @@ impl Erasure {
             return;
         }
         match rewrite_database(connection, &self.data_dir) {
-            Ok(requests) => (self.rewrite_due, self.rewritten_requests, self.log_due) = (None, requests, Some(now)),
+            // Another process has done it.
+            Ok(None) => (self.rewrite_due, self.rewrite_deadline) = (None, None),
+            Ok(requests) => {
+                (self.rewritten_requests, self.log_due) = (requests, Some(now));
+                // What is forgotten from now on has a deadline of its own.
+                (self.rewrite_due, self.rewrite_deadline) = (None, None);
+            }
             Err(error) => self.rewrite_due = Some(retry_time(&error, now)),
         }
     }
@@ -166,7 +176,7 @@ impl Erasure {
     fn finish_requests(&mut self, connection: &Connection, now: Instant) {
         let Some(requests) = self.rewritten_requests.take() else { return };
         match remove_requests(connection, requests) {
-            Ok(true) => (self.rewrite_deadline, self.log_due) = (None, Some(now)),
+            Ok(true) => self.log_due = Some(now),
             // Something was forgotten meanwhile, in another process as well.
             Ok(false) => self.start(now),
             Err(error) => (self.rewritten_requests, self.log_due) = (Some(requests), Some(retry_time(&error, now))),
@@ -193,7 +203,9 @@ impl Erasure {
     fn schedule_rewrite(&mut self, now: Instant) {
         let quiet_time = self.quiet_time();
         let deadline = *self.rewrite_deadline.get_or_insert(now + quiet_time * MAX_QUIET_TIMES);
-        self.rewrite_due = self.rewrite_due.max(Some((now + quiet_time).min(deadline)));
+        let is_short = self.database_bytes() <= MAX_BYTES_IN_USE;
+        let due = if is_short { (now + quiet_time).min(deadline) } else { now + quiet_time };
+        self.rewrite_due = self.rewrite_due.max(Some(due));
     }
 
     fn quiet_time(&self) -> Duration {
@@ -266,7 +278,7 @@ pub(crate) fn rewrite_at_once(connection: &Connection, data_dir: &Path) -> rusql
 }
 
 /// Rewrites the database if something was forgotten, so that unused space holds nothing of it once the log is cut. Returns
-/// how often something was forgotten before; `None` if nothing was, or another process has done it.
+/// the number that the next request changes; `None` if nothing was forgotten, or another process has done it.
 fn rewrite_database(connection: &Connection, data_dir: &Path) -> rusqlite::Result<Option<i64>> {
     let requests: Option<i64> =
         connection.query_row("SELECT requests FROM pending_erasure", [], |row| row.get(0)).optional()?;
@@ -279,7 +291,7 @@ fn rewrite_database(connection: &Connection, data_dir: &Path) -> rusqlite::Resul
     Ok(requests)
 }
 
-/// Removes the requests, unless something was forgotten since they were counted. Returns whether none is left.
+/// Removes the requests, unless something was forgotten since their number was read. Returns whether none is left.
 fn remove_requests(connection: &Connection, requests: i64) -> rusqlite::Result<bool> {
     let remove = "DELETE FROM pending_erasure WHERE requests = ?1 \
          AND NOT EXISTS (SELECT 1 FROM turns WHERE indexed AND state = 'merged')";

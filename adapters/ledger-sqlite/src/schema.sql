@@ -322,5 +322,5 @@ CREATE TABLE held_parts (
 -- Whether something was forgotten that is not erased everywhere yet.
 CREATE TABLE pending_erasure (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
-    requests INTEGER NOT NULL                    -- how often something was forgotten meanwhile
+    requests INTEGER NOT NULL                    -- another number whenever something is forgotten
 ) STRICT;

@@ -97,7 +97,8 @@ impl Session for Database {
 
     async fn request_erasure(&self) -> Result<()> {
         self.run(
-            "INSERT INTO pending_erasure (id, requests) VALUES (1, 1) \
+            // A number that no earlier row had, which a process may still remember.
+            "INSERT INTO pending_erasure (id, requests) VALUES (1, abs(random() / 2)) \
              ON CONFLICT (id) DO UPDATE SET requests = pending_erasure.requests + 1",
             params![],
         )

@@ -214,7 +214,7 @@ mod tests {
 
     /// A retry may have heard more in a voice note than the first turn.
     #[test]
-    fn all_that_was_heard_in_a_file_is_replaced() {
+    fn all_transcriptions_of_a_file_are_replaced() {
         let file = file();
         let heard = ["bring", "bring bread"].map(|words| Transcription::Text(words.to_owned()));
         let forgotten = ForgottenFile::new(&file, heard.into());

@@ -160,7 +160,7 @@ async fn database_is_rewritten_once_nobody_writes() {
 
 /// Their verbs would fail if they had to wait for too long.
 #[tokio::test]
-async fn rewriting_waits_for_other_processes_but_not_for_ever() {
+async fn rewriting_gives_way_to_other_processes_for_a_limited_time() {
     let harness = EraseHarness::new().await;
     harness.leave_word_in_unused_space();
     let other = harness.connect();
@@ -202,7 +202,7 @@ async fn request_stays_until_rewritten_pages_are_in_the_database() {
 
 /// Another process is in the way for a moment: that is no reason to wait for an hour, as with a full disk.
 #[tokio::test]
-async fn locked_database_is_tried_again_soon() {
+async fn locked_database_is_retried_soon() {
     let harness = EraseHarness::new().await;
     harness.forget_turns(1);
     harness.connection.busy_timeout(Duration::ZERO).unwrap();
