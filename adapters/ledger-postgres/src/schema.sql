@@ -233,6 +233,14 @@ CREATE TABLE usage (
     PRIMARY KEY (scope, name)
 );
 
+-- For whom the bytes of a workspace count besides its conversation: for each person what they wrote there outside groups.
+CREATE TABLE workspace_shares (
+    lane   BIGINT NOT NULL REFERENCES lanes (id),
+    person TEXT COLLATE "C" NOT NULL,  -- `channel:id`
+    bytes  BIGINT NOT NULL,
+    PRIMARY KEY (lane, person)
+);
+
 -- How far each channel's stream has been taken in, where the platform doesn't remember it for us.
 CREATE TABLE bookmarks (
     channel  TEXT COLLATE "C" PRIMARY KEY,
@@ -297,14 +305,16 @@ CREATE TABLE reminders (
     timezone TEXT,                              -- by name; NULL for the machine's
     ended_at BIGINT,
     author   TEXT NOT NULL DEFAULT 'person' CHECK (author IN ('person', 'model')),
-    made_at  BIGINT,                            -- NULL in what version 3 and earlier wrote
-    turn     UUID                               -- that made it; NULL in what version 3 and earlier wrote
+    made_at  BIGINT,                            -- NULL in what version 5 and earlier wrote
+    turn     UUID,                              -- that made it; NULL in what version 5 and earlier wrote
+    cancelled_in UUID                           -- the turn that cancelled it, by a call or a command
 );
 CREATE INDEX reminders_next ON reminders (next_at, id) WHERE ended_at IS NULL;
 CREATE INDEX reminders_person ON reminders (person) WHERE ended_at IS NULL;
 CREATE INDEX reminders_lane ON reminders (lane);
 CREATE INDEX reminders_ended ON reminders (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX reminders_turn ON reminders (turn) WHERE turn IS NOT NULL;
+CREATE INDEX reminders_cancelled ON reminders (cancelled_in) WHERE cancelled_in IS NOT NULL;
 
 -- What people have set for themselves, by `channel:id`.
 CREATE TABLE person_settings (

@@ -203,6 +203,14 @@ CREATE TABLE usage (
     PRIMARY KEY (scope, name)
 ) STRICT, WITHOUT ROWID;
 
+-- For whom the bytes of a workspace count besides its conversation: for each person what they wrote there outside groups.
+CREATE TABLE workspace_shares (
+    lane   INTEGER NOT NULL REFERENCES lanes (id),
+    person TEXT    NOT NULL,                     -- `channel:id`
+    bytes  INTEGER NOT NULL,
+    PRIMARY KEY (lane, person)
+) STRICT, WITHOUT ROWID;
+
 -- How far each channel's stream has been taken in, where the platform doesn't remember it for us.
 CREATE TABLE bookmarks (
     channel  TEXT PRIMARY KEY,
@@ -267,14 +275,16 @@ CREATE TABLE reminders (
     timezone TEXT,                               -- by name; NULL for the machine's
     ended_at INTEGER,
     author   TEXT NOT NULL DEFAULT 'person' CHECK (author IN ('person', 'model')),
-    made_at  INTEGER,                            -- NULL in what version 21 and earlier wrote
-    turn     BLOB                                -- that made it; NULL in what version 21 and earlier wrote
+    made_at  INTEGER,                            -- NULL in what version 24 and earlier wrote
+    turn     BLOB,                               -- that made it; NULL in what version 24 and earlier wrote
+    cancelled_in BLOB                            -- the turn that cancelled it, by a call or a command
 ) STRICT;
 CREATE INDEX reminders_next ON reminders (next_at, id) WHERE ended_at IS NULL;
 CREATE INDEX reminders_person ON reminders (person) WHERE ended_at IS NULL;
 CREATE INDEX reminders_lane ON reminders (lane);
 CREATE INDEX reminders_ended ON reminders (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX reminders_turn ON reminders (turn) WHERE turn IS NOT NULL;
+CREATE INDEX reminders_cancelled ON reminders (cancelled_in) WHERE cancelled_in IS NOT NULL;
 
 -- What people have set for themselves, by `channel:id`.
 CREATE TABLE person_settings (

@@ -15,7 +15,7 @@ use satchel_ports::ledger::LedgerError;
 use sha2::Digest;
 
 /// The tables that are moved, each behind those that its rows name. (Turns name each other.)
-pub const TABLES: [&str; 25] = [
+pub const TABLES: [&str; 26] = [
     "lanes",
     "conversation_settings",
     "conversation_listings",
@@ -29,6 +29,7 @@ pub const TABLES: [&str; 25] = [
     "parts",
     "audit",
     "usage",
+    "workspace_shares",
     "bookmarks",
     "undecodable_updates",
     "paired_people",

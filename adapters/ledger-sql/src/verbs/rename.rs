@@ -8,7 +8,7 @@ use crate::{
     parameters::Json,
     params,
     session::{Session, VerbResult},
-    verbs::{conversation_settings, listings, people},
+    verbs::{conversation_settings, listings, people, workspace_usage},
 };
 
 /// Gives all that a conversation has another name, unless the new name has something already.
@@ -53,6 +53,7 @@ async fn swap_names<S: Session>(db: &S, lane: LaneId, from: &ConversationId, to:
     if let Some(empty) = lanes::find_id(db, to).await? {
         conversation_settings::remove(db, empty).await?;
         listings::remove(db, empty).await?;
+        workspace_usage::move_shares(db, empty, lane).await?;
         db.run("DELETE FROM lanes WHERE id = $1", params![empty]).await?;
     }
     db.run(

@@ -14,7 +14,7 @@ use satchel_domain::{
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
     Archive, AttachmentKey, AttachmentQuery, ConversationSearch, Conversations, InboundFileState, Leases, Outbox,
-    OutboxQuery, Pairings, SearchTerms, Transcription, TurnQuery, Turns, WorkFilter,
+    OutboxQuery, Pairings, SearchTerms, Storage, Transcription, TurnQuery, Turns, UsageQuery, UsageScope, WorkFilter,
 };
 use satchel_wait::wait_until;
 use tempfile::TempDir;
@@ -113,6 +113,20 @@ async fn previous_work_goes_on() {
     let file = NewAttachment::new(AttachmentId(Uuid::from_u128(9)), AttachmentSource::Tool, name, blob, Timestamp(5));
     let stored = ledger.register_files(turn.id, &[file]).await.unwrap();
     assert_eq!(stored[0].number.get(), 1, "numbers count by conversation");
+}
+
+/// The size of a workspace counts for the person who wrote there last, until it shrinks.
+#[tokio::test]
+async fn previous_workspaces_count_for_their_writers() {
+    let directory = older_directory();
+    let ledger = open(directory.path()).await;
+    let bytes = async || {
+        let query = UsageQuery::Scopes(vec![UsageScope::Person("console:owner".parse().unwrap())]);
+        ledger.usages(&query).await.unwrap()[0].workspace_bytes
+    };
+    assert_eq!(bytes().await, 24);
+    ledger.record_workspace(&"console:main".parse().unwrap(), 10).await.unwrap();
+    assert_eq!(bytes().await, 10);
 }
 
 /// Killed at many moments, the database is always either as it was or converted, and the copy is whole.

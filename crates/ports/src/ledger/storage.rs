@@ -21,11 +21,11 @@ use crate::audit::{AuditQuery, AuditRecord};
 ///   last; of a message's own file, its sender. Owners have no quota, unless the model has read texts of others too. A
 ///   turn without a requester counts for its conversation alone. Quotas never keep a turn from completing or a part from
 ///   settling.
-/// - `reserve_workspace` applies the same quotas. A workspace counts for its conversation and, outside groups, for the
-///   person who writes there.
+/// - `reserve_workspace` applies the same quotas. A workspace counts for its conversation and, outside groups, each byte for
+///   a person who has written there. When it shrinks, nobody's count falls by more than they have written there.
 /// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
 ///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
-/// - Results of calls that name a forgotten file, by its id, its number or a path at which it was saved, are replaced in the
+/// - Results of calls that name a forgotten file, by its id or a path at which it was saved, are replaced in the
 ///   history and in journals; files that such calls made for the model alone are forgotten, too.
 /// - Every record of a file that is read after `revoke_links` has returned, by any process, has its revocation; the count
 ///   never has an earlier value again, also of a forgotten file, whose number is never another's.

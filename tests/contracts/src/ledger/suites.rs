@@ -272,6 +272,7 @@ macro_rules! storage_contract {
             usage::calls_count_for_the_last_who_wrote
             usage::completed_turn_ignores_quotas
             usage::workspace_counts_for_quotas
+            usage::workspace_bytes_are_released_from_their_writer
             usage::forgotten_file_leaves_every_row
             usage::needed_file_is_not_forgotten
             usage::results_of_reading_forgotten_file_are_replaced

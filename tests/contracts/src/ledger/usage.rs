@@ -188,6 +188,31 @@ pub async fn workspace_counts_for_quotas(fixture: &impl LedgerFixture) {
     assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (1, 5, 2));
 }
 
+/// The attack: somebody removes what another person has written into a workspace, and has more room elsewhere for it, while
+/// the other one stays full for good.
+pub async fn workspace_bytes_are_released_from_their_writer(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open_with_quotas(100, 10).await;
+    let bytes = async |person: &str| usage_totals(&ledger, person_scope(person)).await.2;
+    let (elsewhere, _) = receive(&ledger, &message_from("8", "telegram:8", "1")).await;
+    ledger.storage.record_workspace(&elsewhere.conversation, 9).await.unwrap();
+    let (lease, turn) = receive(&ledger, &message_from("7", "telegram:7", "2")).await;
+    ledger.storage.record_workspace(&lease.conversation, 8).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    let (lease, _) = receive(&ledger, &message_from("8", "telegram:7", "3")).await;
+    ledger.storage.record_workspace(&lease.conversation, 9).await.unwrap();
+    assert_eq!((bytes("telegram:7").await, bytes("telegram:8").await), (8, 10));
+
+    // What a person has written is released first, then what others have.
+    ledger.storage.record_workspace(&lease.conversation, 3).await.unwrap();
+    assert_eq!((bytes("telegram:7").await, bytes("telegram:8").await), (3, 9));
+    ledger.storage.record_workspace(&lease.conversation, 0).await.unwrap();
+    assert_eq!((bytes("telegram:7").await, bytes("telegram:8").await), (0, 9));
+    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (0, 0, 0));
+    let full = QuotaExceeded { scope: QuotaScope::Person, used: 9, quota: 10, needed: 2 };
+    assert_eq!(expect_quota_exceeded(ledger.storage.reserve_workspace(&lease.conversation, 2).await), full);
+}
+
 /// Catches: a name or an address that stays in a row, a number that is given anew, and bytes that still count.
 pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

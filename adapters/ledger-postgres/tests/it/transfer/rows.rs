@@ -38,7 +38,7 @@ fn rows_of(table: &str) -> Vec<SampleRow> {
         "lanes" => (1..=2).map(lane).collect(),
         "inbox" | "inbox_keys" | "inbox_files" | "attachments" => received(table),
         "journal" | "history" | "parts" | "audit" => vec![worked(table)],
-        "paired_people" | "pairings" | "wrong_codes" | "person_settings" | "usage" => vec![person(table)],
+        "paired_people" | "pairings" | "wrong_codes" | "person_settings" | "usage" | "workspace_shares" => vec![person(table)],
         "reminders" => vec![reminder()],
         _ => vec![rest(table)],
     }
@@ -183,6 +183,7 @@ fn person(table: &str) -> SampleRow {
         ],
         "wrong_codes" => vec![("sender", text("web:eve")), ("attempts", number(4)), ("expires_at", number(2))],
         "person_settings" => vec![("person", text("web:ann")), ("timezone", text("Europe/Berlin"))],
+        "workspace_shares" => vec![("lane", number(1)), ("person", text("web:ann")), ("bytes", number(4096))],
         _ => vec![
             ("scope", text("person")),
             ("name", text("web:ann")),
@@ -209,6 +210,7 @@ fn reminder() -> SampleRow {
         ("author", text("model")),
         ("made_at", number(1_700_000_000_006)),
         ("turn", turn_id(2)),
+        ("cancelled_in", turn_id(3)),
     ]
 }
 
