@@ -1,4 +1,5 @@
-//! For whom a turn's calls run: for who asked last, with no more rights than all who asked. Pure.
+//! For whom a turn's calls run: for the person whose text the model has read last, with no more rights than anyone whose text
+//! it has read. Pure.
 
 use satchel_domain::{Sender, SystemTask};
 use satchel_ports::ledger::{QueuedMessage, QueuedTurn};
@@ -8,26 +9,31 @@ use crate::rounds::Rounds;
 /// The person for whom calls run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallRequester {
-    /// Who asked last: the audit log names them, and they are asked whether a call may run.
+    /// The person whose text the model has read last. The audit log names them, and they decide whether a call may run.
     pub(crate) person: Sender,
     /// Whether the model has read texts of others too in this turn. What it calls then may be what they wanted.
     pub(crate) is_shared: bool,
+    /// Whether a schedule or a reminder has started the turn, and no person has written into it since.
+    pub(crate) is_scheduled: bool,
 }
 
 impl CallRequester {
-    /// Finds the person for whom the calls of a turn run now. What a schedule or Satchel itself says is nobody's.
+    /// Finds the person for whom the calls of a turn run now. The text of a schedule or of Satchel itself is nobody's.
     pub(crate) fn find(turn: &QueuedTurn, rounds: &Rounds) -> Self {
         let is_persons =
             |queued: &&QueuedMessage| queued.message.system_task.as_ref().is_none_or(SystemTask::runs_for_sender);
         let senders = turn.messages.iter().filter(is_persons).map(|queued| &queued.message.sender);
         let people: Vec<&Sender> = senders.chain(rounds.steered_messages().map(|steered| &steered.sender)).collect();
+        let is_system_task = turn.messages.iter().any(|queued| queued.message.system_task.is_some());
+        let is_scheduled = is_system_task && rounds.steered_messages().next().is_none();
         match people.split_last() {
             Some((last, others)) => {
-                Self { person: (*last).clone(), is_shared: others.iter().any(|other| !other.is_same_person(last)) }
+                let is_shared = others.iter().any(|other| !other.is_same_person(last));
+                Self { person: (*last).clone(), is_shared, is_scheduled }
             }
             None => {
                 let first = turn.messages.first().map(|queued| queued.message.sender.clone());
-                Self { person: first.unwrap_or_else(|| Sender::new("", "")), is_shared: false }
+                Self { person: first.unwrap_or_else(|| Sender::new("", "")), is_shared: false, is_scheduled }
             }
         }
     }

@@ -58,11 +58,13 @@ pub enum RecordedDecision {
 pub struct CallScope {
     /// The turn's agent, whose tools can be called.
     pub agent: Arc<AgentProfile>,
-    /// The person who asked last.
+    /// The person whose text the model has read last.
     pub requester: Sender,
-    /// Whether others can read along, or have asked too.
+    /// Whether others can read along.
     pub group: bool,
-    /// Whether a schedule or a reminder has started the turn.
+    /// Whether the model has read texts of others too.
+    pub is_shared: bool,
+    /// Whether a schedule or a reminder has started the turn, and no person has written into it since.
     pub scheduled: bool,
     /// People's decisions about calls that wait for one.
     pub confirmations: Confirmations,
@@ -77,8 +79,8 @@ pub struct CallScope {
 impl CallScope {
     /// The scope of the calls that the model has requested last: for the person whose text it has read last.
     pub(crate) fn for_latest_calls(&self, turn: &QueuedTurn, rounds: &Rounds) -> Self {
-        let CallRequester { person, is_shared } = CallRequester::find(turn, rounds);
-        Self { requester: person, group: self.group || is_shared, ..self.clone() }
+        let CallRequester { person, is_shared, is_scheduled } = CallRequester::find(turn, rounds);
+        Self { requester: person, is_shared, scheduled: is_scheduled, ..self.clone() }
     }
 }
 
@@ -290,7 +292,7 @@ pub(crate) fn find_permitted_tool<'a>(
         return Err(format!("the arguments of `{}` must be a JSON object", spec.name));
     }
     let is_privileged = tool.tier(&call.arguments) == SafetyTier::Privileged;
-    if is_privileged && scope.group && !services.settings.privileged_in_groups {
+    if is_privileged && (scope.group || scope.is_shared) && !services.settings.privileged_in_groups {
         let way = if spec.tier == SafetyTier::Privileged { "" } else { " in this way" };
         return Err(format!("`{}` can't be used{way} in a chat that other people can read", spec.name));
     }
@@ -385,7 +387,9 @@ pub(crate) async fn perform_call(
         tool: spec.name.clone(),
         requester: scope.requester.clone(),
         group: scope.group,
+        is_shared: scope.is_shared,
         scheduled: scope.scheduled,
+        is_written_script: scope.script_call.is_some_and(|script| call.id == script || call.id.is_nested_in(script)),
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
         tools: tool_caller,

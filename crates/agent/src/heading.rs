@@ -31,7 +31,7 @@ impl HeadingContext {
 }
 
 /// A moment with its weekday and zone, such as `Monday 2026-11-23 18:05 (Europe/Berlin, UTC+01:00)`.
-pub(crate) fn describe_time(moment: Timestamp, zone: &TimeZone) -> String {
+fn describe_time(moment: Timestamp, zone: &TimeZone) -> String {
     // No message has a time outside the calendar's range; falling back is enough.
     let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default().to_zoned(zone.clone());
     let zone = match zone.iana_name() {

@@ -185,7 +185,7 @@ impl Rounds {
         ordinals.filter_map(|ordinal| self.outcomes.get(&ordinal).cloned()).collect()
     }
 
-    /// What the calls of all tasks have to tell people, in the order of the requests.
+    /// What the calls of all tasks show to people, in the order of the requests.
     pub(crate) fn notices(&self) -> impl Iterator<Item = &OutcomeNotice> {
         let ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
         ordinals.filter_map(|ordinal| self.outcomes.get(&ordinal)).flat_map(|outcome| &outcome.notices)

@@ -94,11 +94,12 @@ pub async fn run_turn(
         None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
     };
     let agent = agent.unwrap_or_else(|| services.agents.for_turn(&turn));
-    let CallRequester { person, is_shared } = CallRequester::find(&turn, &rounds);
+    let CallRequester { person, is_shared, is_scheduled } = CallRequester::find(&turn, &rounds);
     let scope = CallScope {
         requester: person,
-        group: is_shared || turn.messages.iter().any(|queued| queued.message.group),
-        scheduled: turn.messages.iter().any(|queued| queued.message.system_task.is_some()),
+        group: turn.messages.iter().any(|queued| queued.message.group),
+        is_shared,
+        scheduled: is_scheduled,
         confirmations: Confirmations::new(decisions_rx),
         inbound: rounds::turn_attachments(&turn).into(),
         script_call: script_turn::script_call(&turn, &rounds, &agent.tools),

@@ -20,6 +20,12 @@ impl Zone {
         TimeZone::get(name).ok().filter(|zone| zone.iana_name().is_some()).map(Self)
     }
 
+    /// Finds the zone that was chosen by its name; the default where none was chosen, or where there is none of that name.
+    #[must_use]
+    pub fn find_or(chosen: Option<&str>, default: &Self) -> Self {
+        chosen.and_then(Self::find).unwrap_or_else(|| default.clone())
+    }
+
     /// Its name; `None` of a machine's zone that has none.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -78,10 +84,12 @@ mod tests {
         assert_eq!(berlin.to_iso(winter), "2026-12-04T18:30:00+01:00");
         let utc = Zone::from(TimeZone::UTC);
         assert_eq!(utc.describe(Timestamp(winter.0 + 20_500)), "Friday 2026-12-04 at 17:30:20 (UTC)");
+        assert_eq!((Zone::find_or(Some("Europe/Berlin"), &utc), Zone::find_or(None, &utc)), (berlin, utc.clone()));
         let unnamed = Zone::from(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
         assert_eq!(unnamed.describe(winter), "Friday 2026-12-04 at 18:30 (the machine's own time)");
         for unknown in ["", "Berlin", "../../etc/passwd", "CET-1CEST,M3.5.0,M10.5.0/3", "Etc/Unknown"] {
             assert_eq!(Zone::find(unknown), None, "{unknown}");
+            assert_eq!(Zone::find_or(Some(unknown), &utc), utc);
         }
     }
 }

@@ -22,13 +22,16 @@ pub struct WakeRequest {
     pub include_event: bool,
 }
 
-/// What a call has done for later. Satchel itself tells the people of the conversation, in the reply of the turn, whatever the
-/// model says.
+/// A reminder that a call has made or cancelled. The reply of the turn shows it to the people of the conversation, whatever the
+/// model writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeNotice {
     /// The reminder that the call made; `None` where it made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<ReminderId>,
+    /// The reminder that the call cancelled; `None` where it cancelled none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<ReminderId>,
     /// The text, as Markdown.
     pub text: String,
 }
@@ -71,7 +74,7 @@ pub struct ToolOutcome<F = OutcomeFile> {
     /// What a script wants a model to look at. The model is called for it, even if no model requested the script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<WakeRequest>,
-    /// What the people are told in the reply.
+    /// What the reply shows to the people about reminders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<OutcomeNotice>,
     /// Whether the text says why the call failed. One that failed in part has data or files of what it did.

@@ -73,7 +73,7 @@ impl ReminderContent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReminderAuthor {
-    /// The person, by a command.
+    /// The person, by a command or a script of their own.
     Person,
     /// A model, in a turn of the person's.
     Model,

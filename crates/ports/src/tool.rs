@@ -86,10 +86,14 @@ pub struct ToolContext {
     pub tool: String,
     /// The person for whom the call runs: whose text the model has read last in this turn.
     pub requester: Sender,
-    /// Whether others can read along in the conversation, or the model has read texts of others too in this turn.
+    /// Whether others can read along in the conversation.
     pub group: bool,
-    /// Whether a schedule or a reminder has started the turn: nobody has just asked for the call.
+    /// Whether the model has read texts of others too in this turn. The call has no more rights than in a group.
+    pub is_shared: bool,
+    /// Whether a schedule or a reminder has started the turn, and no person has written into it since.
     pub scheduled: bool,
+    /// Whether a script that was sent as a message makes the call, so that no model has requested it.
+    pub is_written_script: bool,
     /// The files that came with this turn, by index.
     pub inbound: Arc<[Attachment]>,
     /// Cancelled when the person stops the turn, the time is up, or the lane is lost.

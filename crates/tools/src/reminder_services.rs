@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_calendar::Zone;
 use satchel_ports::{
     Reminders, Tool, ToolContext, ToolError,
-    ledger::{PersonKey, Reminder, ReminderScope},
+    ledger::{PersonKey, ReminderScope},
 };
 
 use crate::{
@@ -24,7 +24,7 @@ impl ReminderServices {
     pub(crate) async fn person_zone(&self, context: &ToolContext) -> Result<Zone, ToolError> {
         let name = self.port.load_timezone(&person(context)).await;
         let name = name.map_err(|error| error::tool_error_with_cause("the time zone could not be read", &error))?;
-        Ok(name.as_deref().and_then(Zone::find).unwrap_or_else(|| self.default_zone.clone()))
+        Ok(Zone::find_or(name.as_deref(), &self.default_zone))
     }
 }
 
@@ -38,19 +38,14 @@ pub fn reminder_tools(services: ToolServices, reminders: ReminderServices) -> [A
     ]
 }
 
-/// The reminders that a call may see and cancel: those of its person, and in a group only the group's own.
+/// The reminders that a call may see and cancel: those of its person; in a group, and where the model has read texts of others
+/// too, only those of the conversation.
 pub(crate) fn visible_reminders(context: &ToolContext) -> ReminderScope {
     ReminderScope {
         person: Some(person(context)),
-        channels: None,
-        conversation: context.group.then(|| context.conversation.clone()),
-        made_in: None,
+        conversation: (context.group || context.is_shared).then(|| context.conversation.clone()),
+        ..ReminderScope::default()
     }
-}
-
-/// The zone in which the times of a reminder are written: its own, or that of its person.
-pub(crate) fn reminder_zone(reminder: &Reminder, person_zone: &Zone) -> Zone {
-    reminder.timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| person_zone.clone())
 }
 
 fn person(context: &ToolContext) -> PersonKey {

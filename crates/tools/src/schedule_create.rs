@@ -67,7 +67,7 @@ impl Tool for ScheduleCreate {
             "schedule.create",
             SafetyTier::SideEffecting,
             "Makes a reminder that is delivered in this conversation: a text, files, or a prompt that you answer then. Give \
-             either `at` or `cron`. The person is told below your reply what was made, when it is due and how to cancel it. \
+             either `at` or `cron`. Below your reply the person sees what was made, when it is due and how to cancel it. \
              At most five a turn. A prompt that repeats, and what repeats more often than hourly, needs the person's \
              confirmation.",
         )
@@ -94,6 +94,13 @@ impl Tool for ScheduleCreate {
                 "no reminder was made: what a schedule or a reminder starts can't make reminders; a person has to ask for it",
             ));
         }
+        let has_prompt = arguments.prompt.as_deref().is_some_and(|prompt| !prompt.trim().is_empty());
+        if context.is_shared && has_prompt {
+            return Err(error::tool_error(
+                "no reminder was made: you have read messages of several people, and a prompt would run with the rights of \
+                 one of them; give `text`, or let the person ask for it again in a message of their own",
+            ));
+        }
         let own_zone = self.reminders.person_zone(context).await?;
         let zone = match &arguments.timezone {
             None => own_zone,
@@ -116,7 +123,7 @@ impl Tool for ScheduleCreate {
             next_at,
             timezone: arguments.cron.as_ref().and_then(|_| zone.name()).map(str::to_owned),
             cron: arguments.cron,
-            author: ReminderAuthor::Model,
+            author: if context.is_written_script { ReminderAuthor::Person } else { ReminderAuthor::Model },
             made_at: now,
             turn: context.call.turn,
         };
@@ -126,7 +133,7 @@ impl Tool for ScheduleCreate {
                 let Reminder { id, content, next_at, cron, .. } = *created;
                 let (due, now) = (zone.describe(next_at), zone.describe(now));
                 let notice = ReminderNotice { reminder: id, content: &content, due: &due, cron: cron.as_deref() };
-                let notices = vec![OutcomeNotice { made: Some(id), text: notice.made() }];
+                let notices = vec![OutcomeNotice { made: Some(id), cancelled: None, text: notice.made() }];
                 let data = json!({ "reminder": id, "due": due, "now": now });
                 Ok(ToolOutcome { notices, ..ToolOutcome::from_data(data) })
             }

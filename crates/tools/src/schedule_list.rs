@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     arguments::{parse_arguments, tool_spec},
     error,
-    reminder_services::{ReminderServices, reminder_zone, visible_reminders},
+    reminder_services::{ReminderServices, visible_reminders},
 };
 
 pub(crate) struct ScheduleList(pub(crate) ReminderServices);
@@ -46,8 +46,8 @@ impl Tool for ScheduleList {
 }
 
 fn describe(reminder: &Reminder, zone: &Zone) -> Value {
-    let Reminder { id, conversation, content, next_at, cron, author, .. } = reminder;
-    let zone = reminder_zone(reminder, zone);
+    let Reminder { id, conversation, content, next_at, cron, timezone, author, .. } = reminder;
+    let zone = Zone::find_or(timezone.as_deref(), zone);
     let mut entry = json!({ "reminder": id, "due": zone.describe(*next_at), "conversation": conversation });
     match content {
         ReminderContent::Message { text, files } => {

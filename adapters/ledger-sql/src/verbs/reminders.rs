@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_domain::{ChannelName, ReminderAuthor, ReminderContent, ReminderId, Sender, Timestamp};
+use satchel_domain::{ChannelName, ReminderAuthor, ReminderContent, ReminderId, Sender, Timestamp, TurnId};
 use satchel_ports::ledger::{
     CreateReminderOutcome, NewReminder, PersonKey, Reminder, ReminderLimits, ReminderPerson, ReminderQuery,
     ReminderScope,
@@ -24,9 +24,8 @@ const KEY_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const SELECT: &str = "SELECT reminders.id, lanes.conversation, sender, in_group, content, next_at, cron, timezone, author, \
      made_at FROM reminders JOIN lanes ON lanes.id = reminders.lane";
 
-/// The reminders of a scope that have not ended, with the parameters of [`ScopeParameters`].
-const IN_SCOPE: &str = "ended_at IS NULL AND ($1 IS NULL OR person = $1) \
-     AND ($2 OR lanes.channel IN (SELECT value FROM rarray($3))) \
+/// The reminders of a scope, with the parameters of [`ScopeParameters`], whichever turn has cancelled them.
+const IN_SCOPE: &str = "($1 IS NULL OR person = $1) AND ($2 OR lanes.channel IN (SELECT value FROM rarray($3))) \
      AND ($4 IS NULL OR lanes.conversation = $4) AND ($5 IS NULL OR (turn = $5 AND author = 'model'))";
 
 row_struct! {
@@ -128,12 +127,23 @@ async fn find_by_key<S: Session>(db: &S, key: &str) -> VerbResult<Option<Reminde
 pub async fn list_reminders<S: Session>(db: &S, query: &ReminderQuery) -> VerbResult<Vec<Reminder>, S> {
     let ScopeParameters { person, is_any_channel, channels, conversation, made_in } =
         ScopeParameters::new(&query.scope);
-    let rows: Vec<ReminderRow> = db
-        .all(
-            &format!("{SELECT} WHERE {IN_SCOPE} ORDER BY next_at, reminders.id LIMIT $6 + 0"),
-            params![person, is_any_channel, channels, conversation, made_in, query.limit],
-        )
-        .await?;
+    // Two statements, because each has an index of its own.
+    let rows: Vec<ReminderRow> = match query.scope.cancelled_in {
+        None => {
+            db.all(
+                &format!("{SELECT} WHERE ended_at IS NULL AND {IN_SCOPE} ORDER BY next_at, reminders.id LIMIT $6 + 0"),
+                params![person, is_any_channel, channels, conversation, made_in, query.limit],
+            )
+            .await?
+        }
+        Some(turn) => {
+            db.all(
+                &format!("{SELECT} WHERE cancelled_in = $6 AND {IN_SCOPE} ORDER BY next_at, reminders.id LIMIT $7 + 0"),
+                params![person, is_any_channel, channels, conversation, made_in, turn.0, query.limit],
+            )
+            .await?
+        }
+    };
     Ok(rows.into_iter().map(ReminderRow::into_reminder).collect::<Result<_, _>>()?)
 }
 
@@ -141,17 +151,22 @@ pub async fn cancel_reminder<S: Session>(
     db: &S,
     reminder: ReminderId,
     scope: &ReminderScope,
+    turn: TurnId,
 ) -> VerbResult<Option<Reminder>, S> {
     let ScopeParameters { person, is_any_channel, channels, conversation, made_in } = ScopeParameters::new(scope);
     let Ok(id) = i64::try_from(reminder.0) else { return Ok(None) };
+    if scope.cancelled_in.is_some() {
+        return Ok(None);
+    }
     let row: Option<ReminderRow> = db
         .find(
-            &format!("{SELECT} WHERE {IN_SCOPE} AND reminders.id = $6"),
+            &format!("{SELECT} WHERE {IN_SCOPE} AND ended_at IS NULL AND reminders.id = $6"),
             params![person, is_any_channel, channels, conversation, made_in, id],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
     end_reminder(db, row.id).await?;
+    db.run("UPDATE reminders SET cancelled_in = $2 WHERE id = $1", params![row.id, turn.0]).await?;
     Ok(row.into_reminder().map(Some)?)
 }
 
@@ -201,10 +216,13 @@ pub async fn list_reminder_people<S: Session>(db: &S, channels: &[ChannelName]) 
 
 pub async fn end_reminders<S: Session>(db: &S, scope: &ReminderScope) -> VerbResult<u64, S> {
     let ScopeParameters { person, is_any_channel, channels, conversation, made_in } = ScopeParameters::new(scope);
+    if scope.cancelled_in.is_some() {
+        return Ok(0);
+    }
     let ended = db
         .run(
             &format!(
-                "UPDATE reminders SET ended_at = $6 WHERE id IN ( \
+                "UPDATE reminders SET ended_at = $6 WHERE ended_at IS NULL AND id IN ( \
                      SELECT reminders.id FROM reminders JOIN lanes ON lanes.id = reminders.lane WHERE {IN_SCOPE})"
             ),
             params![person, is_any_channel, channels, conversation, made_in, db.now().0],
@@ -257,7 +275,7 @@ struct ScopeParameters {
 
 impl ScopeParameters {
     fn new(scope: &ReminderScope) -> Self {
-        let ReminderScope { person, channels, conversation, made_in } = scope;
+        let ReminderScope { person, channels, conversation, made_in, cancelled_in: _ } = scope;
         Self {
             person: person.as_ref().map(ToString::to_string),
             is_any_channel: channels.is_none(),

@@ -153,7 +153,7 @@ pub(super) async fn handle_schedules(
         SchedulesCommand::Cancel(number) => {
             let number: Option<ReminderId> = number.trim_start_matches('#').parse().ok();
             let cancelled = match number {
-                Some(number) => reminders.cancel_reminder(number, &scope).await?,
+                Some(number) => reminders.cancel_reminder(number, &scope, context.turn).await?,
                 None => None,
             };
             match cancelled {
@@ -230,7 +230,7 @@ fn visible_reminders(context: &CommandContext<'_>) -> ReminderScope {
         person: (!is_owner).then(|| person_key(context)),
         channels: context.channel().filter(|_| is_owner).map(|channel| vec![channel.clone()]),
         conversation: context.group.then(|| context.conversation.clone()),
-        made_in: None,
+        ..ReminderScope::default()
     }
 }
 
@@ -269,7 +269,7 @@ fn push_configured(text: &mut String, schedules: &[ConfiguredSchedule<'_>], zone
 
 fn describe_reminder(reminder: &Reminder, zone: &Zone, context: &CommandContext<'_>) -> String {
     let Reminder { id, conversation, person, content, next_at, cron, timezone, author, .. } = reminder;
-    let zone = timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| zone.clone());
+    let zone = Zone::find_or(timezone.as_deref(), zone);
     let mut line = format!("{id}: {}", zone.describe(*next_at));
     if let Some(cron) = cron {
         let _ = write!(line, ", again at {}", to_inline_code(cron, MAX_EXCERPT_CHARS));
@@ -304,7 +304,7 @@ pub(super) async fn person_zone(
     default_zone: &Zone,
 ) -> Result<Zone, LedgerError> {
     let name = reminders.load_timezone(&person_key(context)).await?;
-    Ok(name.as_deref().and_then(Zone::find).unwrap_or_else(|| default_zone.clone()))
+    Ok(Zone::find_or(name.as_deref(), default_zone))
 }
 
 #[cfg(test)]

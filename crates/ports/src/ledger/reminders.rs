@@ -16,7 +16,8 @@ use super::{LedgerError, PersonKey};
 ///   has at most as many reminders as the caller allows, and so has a turn whose model makes them, with those that have
 ///   ended.
 /// - A reminder ends when it is cancelled, when it is advanced to no further time, and with its conversation when that is
-///   forgotten. A reminder that has ended is neither listed nor due, and its number is not used again.
+///   forgotten. A reminder that has ended is neither listed nor due, and its number is not used again. Only a scope of the
+///   turn that has cancelled it lists it, for as long as its key is known.
 /// - `advance_reminder` changes nothing unless the reminder is due at the given time, so that a repeated call or another
 ///   process skips no time.
 /// - A renamed conversation keeps its reminders.
@@ -34,11 +35,12 @@ pub trait Reminders: Send + Sync {
     /// Returns reminders, the next due first.
     async fn list_reminders(&self, query: &ReminderQuery) -> Result<Vec<Reminder>, LedgerError>;
 
-    /// Ends a reminder, if it is one of the scope; returns it as it was.
+    /// Ends a reminder for a turn, if it is one of the scope; returns it as it was.
     async fn cancel_reminder(
         &self,
         reminder: ReminderId,
         scope: &ReminderScope,
+        turn: TurnId,
     ) -> Result<Option<Reminder>, LedgerError>;
 
     /// Gives a reminder that was due its next time, or ends it.
@@ -144,6 +146,8 @@ pub struct ReminderScope {
     pub conversation: Option<ConversationId>,
     /// Only those that models have made in this turn.
     pub made_in: Option<TurnId>,
+    /// Only those that this turn has cancelled. They have ended.
+    pub cancelled_in: Option<TurnId>,
 }
 
 /// A query for reminders.

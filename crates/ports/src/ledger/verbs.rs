@@ -160,7 +160,7 @@ macro_rules! ledger_verbs {
                 read "listing reminders"
                     fn list_reminders(query: &ReminderQuery) -> Vec<Reminder>;
                 write "cancelling a reminder"
-                    fn cancel_reminder(reminder: ReminderId, scope: &ReminderScope) -> Option<Reminder>;
+                    fn cancel_reminder(reminder: ReminderId, scope: &ReminderScope, turn: TurnId) -> Option<Reminder>;
                 write "advancing a reminder"
                     fn advance_reminder(reminder: ReminderId, due: Timestamp, next: Option<Timestamp>) -> ();
                 read "listing people with reminders"

@@ -139,7 +139,7 @@ impl ReminderScheduler {
     /// Stores the message of a due reminder, then its next time. Missed times of a recurring one are one delivery.
     async fn deliver(&self, reminder: &Reminder, now: Timestamp) -> Result<(), DeliverReminderError> {
         let Reminder { id, conversation, person, group, content, next_at: due, cron, author, made_at, .. } = reminder;
-        let zone = zone_of(reminder, &self.default_zone);
+        let zone = self.readers_zone(reminder).await?;
         let missed = (now.saturating_duration_since(*due) > MISSED_AFTER).then(|| zone.describe(*due));
         if missed.is_some() {
             tracing::info!(reminder.id = %id, "a reminder was missed; it is delivered now");
@@ -160,6 +160,14 @@ impl ReminderScheduler {
         self.inbound.accept(task, message).await?;
         self.reminders.advance_reminder(*id, *due, next_time(reminder, &self.default_zone, now)).await?;
         Ok(())
+    }
+
+    /// The zone in which people read the times of a reminder: its own, else the one that its person has chosen.
+    async fn readers_zone(&self, reminder: &Reminder) -> Result<Zone, LedgerError> {
+        let person = PersonKey::new(reminder.conversation.channel(), &reminder.person);
+        let chosen = self.reminders.load_timezone(&person).await?;
+        let zone = Zone::find_or(chosen.as_deref(), &self.default_zone);
+        Ok(Zone::find_or(reminder.timezone.as_deref(), &zone))
     }
 }
 
@@ -216,8 +224,9 @@ fn next_time(reminder: &Reminder, default_zone: &Zone, now: Timestamp) -> Option
     }
 }
 
+/// The zone by which a reminder is due again, and in which an operator reads its time.
 fn zone_of(reminder: &Reminder, default_zone: &Zone) -> Zone {
-    reminder.timezone.as_deref().and_then(Zone::find).unwrap_or_else(|| default_zone.clone())
+    Zone::find_or(reminder.timezone.as_deref(), default_zone)
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 use std::{collections::VecDeque, sync::Mutex};
 
 use futures::StreamExt;
-use satchel_domain::{AttachmentId, AttachmentSource, OutcomeNotice, Visibility, VoiceRequest, WakeRequest};
+use satchel_domain::{
+    AttachmentId, AttachmentSource, OutcomeNotice, ReminderId, Visibility, VoiceRequest, WakeRequest,
+};
 use satchel_ports::{
     HostFunctions, MockToolCaller, ScriptError,
     ledger::AttachmentQuery,
@@ -361,7 +363,8 @@ async fn stopped_script_keeps_gathered_files() {
 /// What a tool has done for later is named to people, however the script that called it ends.
 #[tokio::test]
 async fn notices_of_called_tools_survive_every_end() {
-    let notice = OutcomeNotice { made: None, text: "I cancelled reminder 3.".to_owned() };
+    let notice =
+        OutcomeNotice { made: None, cancelled: Some(ReminderId(3)), text: "I cancelled reminder 3.".to_owned() };
     let failed = ScriptError::Failed { message: "x".to_owned() };
     for end in [Ok(json!(1)), Err(failed), Err(ScriptError::Cancelled)] {
         let mut stage = Stage::new();

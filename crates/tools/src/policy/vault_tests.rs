@@ -51,7 +51,7 @@ impl Tool for LeakyTool {
             voice: Some(VoiceRequest { text: Some(secret.to_owned()) }),
             selection: Some(vec![file.into()]),
             wakes: vec![WakeRequest { context: json!([secret]), include_event: false }],
-            notices: vec![OutcomeNotice { made: None, text: secret.to_owned() }],
+            notices: vec![OutcomeNotice { made: None, cancelled: None, text: secret.to_owned() }],
             failed: true,
             unknown: true,
         })

@@ -31,7 +31,9 @@ struct ReminderToolHarness {
     zone: Option<&'static str>,
     is_full: Option<Full>,
     group: bool,
+    is_shared: bool,
     scheduled: bool,
+    is_written_script: bool,
     created: Arc<Mutex<Vec<NewReminder>>>,
     scopes: Arc<Mutex<Vec<ReminderScope>>>,
     stored: Vec<Reminder>,
@@ -59,7 +61,7 @@ impl ReminderToolHarness {
             Ok(stored.clone())
         });
         let (stored, scopes) = (self.stored.clone(), Arc::clone(&self.scopes));
-        port.expect_cancel_reminder().returning(move |id, scope| {
+        port.expect_cancel_reminder().returning(move |id, scope, _| {
             scopes.lock().unwrap().push(scope.clone());
             Ok(stored.iter().find(|reminder| reminder.id == id).cloned())
         });
@@ -81,7 +83,9 @@ impl ReminderToolHarness {
         let context = ToolContext {
             clock: Arc::new(ManualClock::at(NOW)),
             group: self.group,
+            is_shared: self.is_shared,
             scheduled: self.scheduled,
+            is_written_script: self.is_written_script,
             ..tools.context()
         };
         self.registry(tools).get(tool).unwrap().call(arguments, &context).await.map_err(|error| error.0)
@@ -210,13 +214,41 @@ async fn made_and_cancelled_reminders_are_named_to_the_person() {
     let made = harness.outcome("schedule.create", arguments).await.unwrap();
     let text = "I set reminder 3 for Monday 2026-12-07 at 09:00 (Europe/Berlin), again at `0 9 * * mon`: `buy milk`. \
                 `/schedules cancel 3` cancels it.";
-    assert_eq!(made.notices, [OutcomeNotice { made: Some(ReminderId(3)), text: text.to_owned() }]);
+    assert_eq!(made.notices, [OutcomeNotice { made: Some(ReminderId(3)), cancelled: None, text: text.to_owned() }]);
     let new = harness.created.lock().unwrap()[0].clone();
     assert_eq!((new.author, new.made_at, new.key), (ReminderAuthor::Model, NOW, format!("{}/3", new.turn)));
 
     let cancelled = harness.outcome("schedule.cancel", json!({"reminder": 4})).await.unwrap();
     let text = "I cancelled reminder 4, due Friday 2026-12-04 at 20:00 (Asia/Tokyo): `tea`.";
-    assert_eq!(cancelled.notices, [OutcomeNotice { made: None, text: text.to_owned() }]);
+    assert_eq!(
+        cancelled.notices,
+        [OutcomeNotice { made: None, cancelled: Some(ReminderId(4)), text: text.to_owned() }]
+    );
+}
+
+/// The attack: somebody who writes into the turn of an owner has a prompt stored that later runs with the owner's rights.
+#[tokio::test]
+async fn prompt_of_several_people_is_refused() {
+    let harness = ReminderToolHarness { is_shared: true, ..ReminderToolHarness::default() };
+    for prompt in [json!({"at": "2026-12-05T09:00", "prompt": "write"}), json!({"cron": "0 9 * * *", "prompt": "x"})] {
+        let error = harness.error(prompt).await;
+        assert!(error.contains("you have read messages of several people"), "{error}");
+    }
+    harness.call("schedule.create", json!({"at": "2026-12-05T09:00", "text": "tea", "prompt": " "})).await.unwrap();
+    let made = harness.created.lock().unwrap()[0].clone();
+    assert!(!made.group, "the conversation doesn't become a group by that");
+    harness.call("schedule.list", json!({})).await.unwrap();
+    let scope = harness.scopes.lock().unwrap()[0].clone();
+    assert_eq!(scope.conversation, Some("console:main".parse().unwrap()), "no reminder of elsewhere is shown");
+}
+
+#[tokio::test]
+async fn reminder_of_a_written_script_is_its_persons() {
+    for (is_written_script, author) in [(true, ReminderAuthor::Person), (false, ReminderAuthor::Model)] {
+        let harness = ReminderToolHarness { is_written_script, ..ReminderToolHarness::default() };
+        harness.call("schedule.create", json!({"at": "2026-12-05T09:00", "text": "tea"})).await.unwrap();
+        assert_eq!(harness.created.lock().unwrap()[0].author, author);
+    }
 }
 
 /// The attack: a document asks the model for a reminder that asks again and again, whatever the person does.
@@ -268,7 +300,7 @@ async fn only_the_persons_reminders_are_listed_and_cancelled() {
         assert!(unknown.contains("the person has no reminder 9 here"), "{unknown}");
         let person: PersonKey = "console:1".parse().unwrap();
         let conversation = group.then(|| "console:main".parse().unwrap());
-        let own = ReminderScope { person: Some(person), channels: None, conversation, made_in: None };
+        let own = ReminderScope { person: Some(person), conversation, ..ReminderScope::default() };
         assert_eq!(*harness.scopes.lock().unwrap(), vec![own; 3]);
     }
 }

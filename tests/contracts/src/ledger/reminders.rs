@@ -16,6 +16,9 @@ const MAX: u32 = 3;
 
 const LIMITS: ReminderLimits = ReminderLimits { per_person: MAX, per_turn: 2 };
 
+/// The turn of which nothing more is of interest.
+const TURN: TurnId = TurnId(Uuid::from_u128(1));
+
 fn text_reminder(key: &str, text: &str, next_at: i64) -> NewReminder {
     NewReminder {
         key: key.to_owned(),
@@ -28,7 +31,7 @@ fn text_reminder(key: &str, text: &str, next_at: i64) -> NewReminder {
         timezone: None,
         author: ReminderAuthor::Person,
         made_at: Timestamp(7),
-        turn: TurnId(Uuid::from_u128(1)),
+        turn: TURN,
     }
 }
 
@@ -77,7 +80,7 @@ pub async fn reminder_is_stored_once_for_its_key(fixture: &impl LedgerFixture) {
     let (id, made_at) = (first.id, Some(made_at));
     let expected = Reminder { id, conversation, person, group, content, next_at, cron, timezone, author, made_at };
     assert_eq!(first, expected);
-    ledger.reminders.cancel_reminder(first.id, &ReminderScope::default()).await.unwrap().unwrap();
+    ledger.reminders.cancel_reminder(first.id, &ReminderScope::default(), TURN).await.unwrap().unwrap();
     assert_eq!(create(&ledger, &text_reminder("k", "coffee", 60)).await.unwrap().id, first.id);
     assert_eq!(all(&ledger).await, [] as [&str; 0]);
     let other = create(&ledger, &text_reminder("other", "coffee", 60)).await.unwrap();
@@ -96,7 +99,7 @@ pub async fn person_has_limited_reminders(fixture: &impl LedgerFixture) {
     assert_eq!(create(&ledger, &text_reminder("0", "x", 50)).await.map(|repeated| repeated.id), Some(ids[0]));
     let other = NewReminder { person: Sender::new("8", "Eve"), ..text_reminder("eve", "x", 50) };
     assert!(create(&ledger, &other).await.is_some());
-    ledger.reminders.cancel_reminder(ids[1], &ReminderScope::default()).await.unwrap().unwrap();
+    ledger.reminders.cancel_reminder(ids[1], &ReminderScope::default(), TURN).await.unwrap().unwrap();
     assert!(create(&ledger, &text_reminder("more", "x", 50)).await.is_some(), "there is room again");
 }
 
@@ -108,7 +111,7 @@ pub async fn models_of_a_turn_make_few_reminders(fixture: &impl LedgerFixture) {
     let planted = |key: &str| NewReminder { author: ReminderAuthor::Model, turn, ..text_reminder(key, key, 50) };
     let first = create(&ledger, &planted("a")).await.unwrap();
     create(&ledger, &planted("b")).await.unwrap();
-    ledger.reminders.cancel_reminder(first.id, &ReminderScope::default()).await.unwrap().unwrap();
+    ledger.reminders.cancel_reminder(first.id, &ReminderScope::default(), TURN).await.unwrap().unwrap();
     let third = ledger.reminders.create_reminder(&planted("c"), &LIMITS).await.unwrap();
     assert_eq!(third, CreateReminderOutcome::TurnLimitReached);
     assert_eq!(
@@ -168,7 +171,7 @@ pub async fn reminders_are_listed_and_cancelled_in_scope(fixture: &impl LedgerFi
     assert_eq!(listed(&ledger, by_conversation.clone()).await, ["web"]);
     assert_eq!(all(&ledger).await, ["mine", "theirs", "web"]);
     let cancel =
-        async |id: ReminderId, scope: &ReminderScope| ledger.reminders.cancel_reminder(id, scope).await.unwrap();
+        async |id: ReminderId, scope: &ReminderScope| ledger.reminders.cancel_reminder(id, scope, TURN).await.unwrap();
     assert_eq!(cancel(theirs.id, &by_person).await, None);
     assert_eq!(cancel(of_web.id, &by_channel).await, None);
     assert_eq!(cancel(ReminderId(u64::MAX), &by_channel).await, None);
@@ -176,6 +179,27 @@ pub async fn reminders_are_listed_and_cancelled_in_scope(fixture: &impl LedgerFi
     assert_eq!(cancel(theirs.id, &by_channel).await, None, "it has ended");
     assert_eq!(cancel(mine.id, &by_person).await, Some(mine));
     assert_eq!(all(&ledger).await, ["web"]);
+}
+
+/// Catches: a turn that doesn't find what its calls have cancelled when their outcomes are lost, and one that finds what another
+/// has cancelled, or what has ended otherwise.
+pub async fn cancelled_reminders_are_listed_for_their_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    receive(&ledger, &message("1", "read the letter")).await;
+    let [turn, other] = [5, 6].map(|turn| TurnId(Uuid::from_u128(turn)));
+    for (key, cancelled_in) in [("mine", turn), ("theirs", other)] {
+        let made = create(&ledger, &text_reminder(key, key, 50)).await.unwrap();
+        let scope = ReminderScope::default();
+        assert!(ledger.reminders.cancel_reminder(made.id, &scope, cancelled_in).await.unwrap().is_some());
+        assert_eq!(ledger.reminders.cancel_reminder(made.id, &scope, TURN).await.unwrap(), None);
+    }
+    create(&ledger, &text_reminder("left", "left", 60)).await.unwrap();
+    let cancelled_in = ReminderScope { cancelled_in: Some(turn), ..ReminderScope::default() };
+    assert_eq!(listed(&ledger, cancelled_in.clone()).await, ["mine"]);
+    assert_eq!(all(&ledger).await, ["left"]);
+    assert_eq!(ledger.reminders.end_reminders(&cancelled_in).await.unwrap(), 0, "it has ended");
+    assert_eq!(ledger.reminders.end_reminders(&ReminderScope::default()).await.unwrap(), 1);
+    assert_eq!(listed(&ledger, cancelled_in).await, ["mine"]);
 }
 
 /// Catches: a person without access whose reminders go on, and one with access who loses them with another's.

@@ -250,6 +250,7 @@ macro_rules! reminders_contract {
             reminders::models_of_a_turn_make_few_reminders
             reminders::reminder_advances_from_its_time_only
             reminders::reminders_are_listed_and_cancelled_in_scope
+            reminders::cancelled_reminders_are_listed_for_their_turn
             reminders::people_with_reminders_are_listed_and_ended
             reminders::reminders_follow_their_conversation
             reminders::timezone_is_kept_for_each_person

@@ -21,8 +21,8 @@ const MADE: &str = "I set reminder 3 for Friday at 09:00: `tea`. `/schedules can
 const CANCELLED: &str = "I cancelled reminder 2, due Friday at 08:00: `coffee`.";
 
 fn notices() -> Vec<OutcomeNotice> {
-    let notice = |made: Option<u64>, text: &str| OutcomeNotice { made: made.map(ReminderId), text: text.to_owned() };
-    vec![notice(Some(3), MADE), notice(None, CANCELLED)]
+    let made = OutcomeNotice { made: Some(ReminderId(3)), cancelled: None, text: MADE.to_owned() };
+    vec![made, OutcomeNotice { made: None, cancelled: Some(ReminderId(2)), text: CANCELLED.to_owned() }]
 }
 
 /// A turn whose model has a tool make one reminder and cancel another.
@@ -53,8 +53,9 @@ fn stored_reminder(id: u64) -> Reminder {
 #[tokio::test(start_paused = true)]
 async fn reply_names_made_and_cancelled_reminders() {
     let mut stage = planting_stage().then(says("A fine letter."));
-    // It is named once, though the ledger has it, too.
+    // Each is named once, though the ledger has them, too.
     stage.made_reminders = vec![stored_reminder(3)];
+    stage.cancelled_reminders = vec![stored_reminder(2)];
     let played = stage.play().await;
     let text = played.completed.response.text.unwrap();
     assert_eq!(text, format!("A fine letter.\n\n{MADE}\n\n{CANCELLED}"));
@@ -67,9 +68,8 @@ async fn reply_names_made_and_cancelled_reminders() {
     assert_eq!(text, format!("Stopped, as you asked.\n\n{MADE}\n\n{CANCELLED}"));
 }
 
-/// A process dies between the reminder and the outcome of its call.
-#[tokio::test(start_paused = true)]
-async fn reminder_of_interrupted_call_is_named() {
+/// A turn whose process died while it ran the call that makes and cancels reminders.
+fn interrupted_stage() -> Stage {
     let mut stage = planting_stage();
     stage.answers_next(says("A fine letter."));
     stage.turn.journal = vec![JournalEntry::Model {
@@ -80,10 +80,30 @@ async fn reminder_of_interrupted_call_is_named() {
         agent: None,
         task: None,
     }];
+    stage
+}
+
+/// A process dies between the reminder and the outcome of its call.
+#[tokio::test(start_paused = true)]
+async fn reminder_of_interrupted_call_is_named() {
+    let mut stage = interrupted_stage();
     stage.made_reminders = vec![stored_reminder(7)];
     let text = stage.play().await.completed.response.text.unwrap();
-    let named = "I set reminder 7 for Monday 2026-11-23 17:05 (UTC): `tea`. `/schedules cancel 7` cancels it.";
+    let named =
+        "I set reminder 7 for Tuesday 2026-11-24 at 02:05 (Asia/Tokyo): `tea`. `/schedules cancel 7` cancels it.";
     assert_eq!(text, format!("A fine letter.\n\n{named}"));
+}
+
+/// The attack: a call that cancels a reminder is cut off before its outcome is recorded, and the reply says nothing of it.
+#[tokio::test(start_paused = true)]
+async fn cancellation_of_interrupted_call_is_named() {
+    let mut stage = interrupted_stage();
+    let in_own_zone = Reminder { timezone: Some("UTC".to_owned()), ..stored_reminder(8) };
+    stage.cancelled_reminders = vec![stored_reminder(7), in_own_zone];
+    let text = stage.play().await.completed.response.text.unwrap();
+    let first = "I cancelled reminder 7, due Tuesday 2026-11-24 at 02:05 (Asia/Tokyo): `tea`.";
+    let second = "I cancelled reminder 8, due Monday 2026-11-23 at 17:05 (UTC): `tea`.";
+    assert_eq!(text, format!("A fine letter.\n\n{first}\n\n{second}"));
 }
 
 /// The attack: a prompt that a document has had planted is read as the person's words.

@@ -194,6 +194,32 @@ async fn only_own_script_outcome_is_read_by_people() {
     assert_eq!(*seen.lock().unwrap(), [person, program, model, program]);
 }
 
+/// Mutation: what a person's script makes counts as made by a model, or the other way round.
+#[tokio::test(start_paused = true)]
+async fn calls_of_written_scripts_are_no_models() {
+    let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let saw = |name: &str| {
+        let seen = Arc::clone(&seen);
+        tool_that_calls(name, SafetyTier::ReadOnly, move |_, context| {
+            seen.lock().unwrap().push(context.is_written_script);
+            async move {
+                if let Some(tools) = context.tools {
+                    tools.call("inner", json!({}), HOUR).await.unwrap();
+                }
+                Ok(ToolOutcome::from_text("Script result: 4"))
+            }
+        })
+    };
+    let mut stage = Stage::with_model(Vec::new());
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    stage.tools = vec![saw("execute_script"), saw("inner")];
+    stage.play().await;
+    let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Four.")]);
+    stage.tools = vec![saw("execute_script"), saw("inner")];
+    stage.play().await;
+    assert_eq!(*seen.lock().unwrap(), [true, true, false, false]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_script_runner_model_answers_script_message() {
     let mut stage = Stage::with_model(vec![says("That is four.")]);

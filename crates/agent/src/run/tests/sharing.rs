@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{Ending, InboxId, Sender, SystemTask, ToolOutcome};
+use satchel_domain::{Ending, InboxId, ReminderId, Sender, SystemTask, ToolOutcome};
 use satchel_ports::{
     ChangeOutcome, FileAction, FileChange, SafetyTier,
     ledger::{JournalEntry, QueuedMessage, SteeringMessage},
@@ -18,7 +18,7 @@ use super::{
     stage::{Played, Stage, calls, code_of, says, tool, tool_that_calls, waiting},
 };
 
-/// For whom each call ran, and whether it ran as in a chat that others read.
+/// For whom each call ran, and whether the model had read texts of others too.
 type SeenRequesters = Arc<Mutex<Vec<String>>>;
 
 fn message_by(person: &str, id: u128, text: &str) -> QueuedMessage {
@@ -34,7 +34,8 @@ fn stage_that_writes(times: usize) -> (Stage, SeenRequesters) {
     let seen = SeenRequesters::default();
     let requesters = Arc::clone(&seen);
     stage.tools.push(tool_that_calls("write", SafetyTier::SideEffecting, move |_, context| {
-        requesters.lock().unwrap().push(format!("{} {}", context.requester.id, context.group));
+        assert!(!context.group, "several people make no group of a conversation");
+        requesters.lock().unwrap().push(format!("{} {}", context.requester.id, context.is_shared));
         let change = FileChange::started(context.requester.clone(), "write", FileAction::Write, None);
         context.changes.start(change).finish(None, ChangeOutcome::Done);
         async { Ok(ToolOutcome::from_text("written")) }
@@ -75,6 +76,26 @@ async fn schedules_calls_run_for_who_speaks_to_it() {
     stage.arrives_after(Duration::ZERO, message_by("ben", 3, "and that"));
     stage.play().await;
     assert_eq!(*seen.lock().unwrap(), ["ben false"]);
+}
+
+/// Mutation: who writes into the turn of a reminder and asks for another one gets none, or the reminder itself gets one.
+#[tokio::test(start_paused = true)]
+async fn only_untouched_turns_of_reminders_are_scheduled() {
+    let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let mut stage =
+        Stage::with_model(vec![calls(&[("look", json!({}))]), calls(&[("look", json!({}))]), says("Done.")]);
+    let calls_seen = Arc::clone(&seen);
+    stage.tools.push(tool_that_calls("look", SafetyTier::ReadOnly, move |_, context| {
+        calls_seen.lock().unwrap().push(context.scheduled);
+        async { Ok(ToolOutcome::from_text("seen")) }
+    }));
+    let (reminder, due) = (ReminderId(3), "today".to_owned());
+    stage.turn.messages[0].message.system_task = Some(SystemTask::RunReminder { reminder, due, origin: None });
+    // It is read once the first call has run.
+    stage.turn.has_followers = false;
+    stage.arrives_after(Duration::ZERO, message_by("owner", 3, "and remind me again"));
+    stage.play().await;
+    assert_eq!(*seen.lock().unwrap(), [true, false]);
 }
 
 /// Mutation: whoever takes a turn up finds the person in its first message alone.

@@ -23,7 +23,7 @@ use satchel_ports::{
     language_model::{InputSupport, ModelToolCall},
     ledger::{
         AttachmentKey, CallDecision, CompletedTurn, ConversationSettings, JournalEntry, NewQuestion, QuestionKey,
-        QueuedMessage, QueuedTurn, Reminder, SteeringMessage, SteeringRequests, ToolDecision,
+        QueuedMessage, QueuedTurn, Reminder, ReminderScope, SteeringMessage, SteeringRequests, ToolDecision,
     },
 };
 use satchel_routing::{deliver::DeliveryHandle, tables};
@@ -213,8 +213,9 @@ pub(super) struct Stage {
     pub(super) settings: AgentSettings,
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
-    /// The reminders that the ledger has of the turn's calls.
+    /// The reminders that the ledger has of the turn's calls: those that they have made, and those that they have cancelled.
     pub(super) made_reminders: Vec<Reminder>,
+    pub(super) cancelled_reminders: Vec<Reminder>,
     /// The files that the ledger finds by their ids.
     pub(super) known_files: Vec<Attachment>,
     /// The task that the turn runs, and what it is run with.
@@ -275,6 +276,7 @@ impl Stage {
             settings: AgentSettings::default(),
             made: Vec::new(),
             made_reminders: Vec::new(),
+            cancelled_reminders: Vec::new(),
             known_files: Vec::new(),
             task: None,
             playbooks: None,
@@ -345,10 +347,15 @@ impl Stage {
         });
         let made = self.made;
         ledger.archive.expect_attachments().returning(move |_| Ok(made.clone()));
-        let reminders = self.made_reminders;
+        let (made, cancelled) = (self.made_reminders, self.cancelled_reminders);
         ledger.reminders.expect_list_reminders().returning(move |query| {
-            assert_eq!(query.scope.made_in, Some(TURN));
-            Ok(reminders.clone())
+            let ReminderScope { made_in, cancelled_in, .. } = query.scope;
+            assert!(made_in.or(cancelled_in) == Some(TURN) && made_in.is_none() != cancelled_in.is_none());
+            Ok(if made_in.is_some() { made.clone() } else { cancelled.clone() })
+        });
+        ledger.reminders.expect_load_timezone().returning(|person| {
+            assert_eq!(person.to_string(), "console:owner");
+            Ok(Some("Asia/Tokyo".to_owned()))
         });
         let known = self.known_files;
         ledger

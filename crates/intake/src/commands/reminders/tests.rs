@@ -60,7 +60,8 @@ impl Store {
             Ok(listed.iter().take(query.limit as usize).cloned().collect())
         });
         let (listed, scopes) = (self.listed.clone(), Arc::clone(&self.scopes));
-        port.expect_cancel_reminder().returning(move |id, scope| {
+        port.expect_cancel_reminder().returning(move |id, scope, turn| {
+            assert_eq!(turn, TurnId(Uuid::nil()));
             scopes.lock().unwrap().push(scope.clone());
             Ok(listed.iter().find(|reminder| reminder.id == id).cloned())
         });
@@ -239,9 +240,8 @@ async fn people_reach_their_own_and_owners_all() {
         assert_eq!(cancelled, "Reminder 3 is cancelled: `tea`");
         let expected = ReminderScope {
             person: (!is_owner).then(|| person_key(&context)),
-            channels: None,
             conversation: group.then(|| context.conversation.clone()),
-            made_in: None,
+            ..ReminderScope::default()
         };
         let scopes = store.scopes.lock().unwrap().clone();
         let with_channel = ReminderScope { channels: scopes[0].channels.clone(), ..expected };

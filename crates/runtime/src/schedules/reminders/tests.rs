@@ -152,6 +152,28 @@ async fn due_reminder_is_delivered_once_for_its_person() {
     );
 }
 
+#[tokio::test]
+async fn origin_is_written_in_the_zone_of_its_person() {
+    let harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    let person = "telegram:8".parse().unwrap();
+    harness.open().await.save_timezone(&person, Some("Asia/Tokyo".to_owned())).await.unwrap();
+    harness.create(reminder("8", text("tea"), "2026-12-04T12:00:00+01:00")).await;
+    let in_own_zone =
+        NewReminder { timezone: Some("UTC".to_owned()), ..reminder("8", prompt(), "2026-12-04T12:00:00+01:00") };
+    harness.create(NewReminder { key: "own zone".to_owned(), ..in_own_zone }).await;
+    harness.look().await;
+    let made: Vec<String> = harness
+        .delivered()
+        .await
+        .into_iter()
+        .filter_map(|(_, task, _)| match task {
+            SystemTask::DeliverReminder { origin, .. } | SystemTask::RunReminder { origin, .. } => origin?.made,
+            _ => None,
+        })
+        .collect();
+    assert_eq!(made, ["Thursday 2026-12-03 at 17:00 (Asia/Tokyo)", "Thursday 2026-12-03 at 08:00 (UTC)"]);
+}
+
 /// A kill between the message and the reminder's next time, as often as it likes.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_process_repeats_no_delivery() {
@@ -165,6 +187,7 @@ async fn killed_process_repeats_no_delivery() {
         let inner = Arc::clone(&real);
         dying.expect_list_reminders().returning(move |query| at_once(inner.list_reminders(query)));
         dying.expect_list_reminder_people().returning(move |channels| at_once(real.list_reminder_people(channels)));
+        dying.expect_load_timezone().returning(|_| Ok(None));
         dying.expect_advance_reminder().returning(|_, _, _| Err(LedgerError::Full));
         assert!(harness.process(Some(dying)).await.run_due(&mut None).await.is_err());
         assert_eq!(harness.delivered().await.len(), 2, "the one does not stop the other");
