@@ -1,7 +1,7 @@
 //! For whom a turn's calls run: for the person whose text the model has read last, with no more rights than anyone whose text
 //! it has read. Pure.
 
-use satchel_domain::{Sender, SystemTask};
+use satchel_domain::{Requester, Sender, SystemTask};
 use satchel_ports::ledger::{QueuedMessage, QueuedTurn};
 
 use crate::rounds::Rounds;
@@ -15,6 +15,8 @@ pub(crate) struct CallRequester {
     pub(crate) is_shared: bool,
     /// Whether a schedule or a reminder has started the turn, and no person has written into it since.
     pub(crate) is_scheduled: bool,
+    /// For whom workers and models do the work; `None` for a turn without messages.
+    pub(crate) work_share: Option<Requester>,
 }
 
 impl CallRequester {
@@ -26,14 +28,22 @@ impl CallRequester {
         let people: Vec<&Sender> = senders.chain(rounds.steered_messages().map(|steered| &steered.sender)).collect();
         let is_system_task = turn.messages.iter().any(|queued| queued.message.system_task.is_some());
         let is_scheduled = is_system_task && rounds.steered_messages().next().is_none();
+        let conversation = turn.messages.first().map(|queued| queued.message.conversation.clone());
         match people.split_last() {
-            Some((last, others)) => {
-                let is_shared = others.iter().any(|other| !other.is_same_person(last));
-                Self { person: (*last).clone(), is_shared, is_scheduled }
-            }
+            Some((last, others)) => Self {
+                person: (*last).clone(),
+                is_shared: others.iter().any(|other| !other.is_same_person(last)),
+                is_scheduled,
+                work_share: conversation.map(|conversation| Requester::from_sender(conversation, last)),
+            },
             None => {
                 let first = turn.messages.first().map(|queued| queued.message.sender.clone());
-                Self { person: first.unwrap_or_else(|| Sender::new("", "")), is_shared: false, is_scheduled }
+                Self {
+                    person: first.unwrap_or_else(|| Sender::new("", "")),
+                    is_shared: false,
+                    is_scheduled,
+                    work_share: conversation.map(Requester::from_conversation),
+                }
             }
         }
     }

@@ -4,8 +4,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use satchel_domain::{
-    Attachment, AttachmentSource, CallId, NewAttachment, OutcomeFile, RecordedOutcome, Sender, ToolCall, ToolOutcome,
-    TurnId, size,
+    Attachment, AttachmentSource, CallId, NewAttachment, OutcomeFile, RecordedOutcome, Requester, Sender, ToolCall,
+    ToolOutcome, TurnId, size,
 };
 use satchel_ports::{
     BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
@@ -60,6 +60,8 @@ pub struct CallScope {
     pub agent: Arc<AgentProfile>,
     /// The person whose text the model has read last.
     pub requester: Sender,
+    /// For whom workers do the work of the calls.
+    pub work_share: Requester,
     /// Whether others can read along.
     pub group: bool,
     /// Whether the model has read texts of others too.
@@ -79,8 +81,9 @@ pub struct CallScope {
 impl CallScope {
     /// The scope of the calls that the model has requested last: for the person whose text it has read last.
     pub(crate) fn for_latest_calls(&self, turn: &QueuedTurn, rounds: &Rounds) -> Self {
-        let CallRequester { person, is_shared, is_scheduled } = CallRequester::find(turn, rounds);
-        Self { requester: person, is_shared, scheduled: is_scheduled, ..self.clone() }
+        let CallRequester { person, is_shared, is_scheduled, work_share } = CallRequester::find(turn, rounds);
+        let work_share = work_share.unwrap_or_else(|| self.work_share.clone());
+        Self { requester: person, work_share, is_shared, scheduled: is_scheduled, ..self.clone() }
     }
 }
 
@@ -386,6 +389,7 @@ pub(crate) async fn perform_call(
         call: call.id,
         tool: spec.name.clone(),
         requester: scope.requester.clone(),
+        work_share: scope.work_share.clone(),
         group: scope.group,
         is_shared: scope.is_shared,
         scheduled: scope.scheduled,

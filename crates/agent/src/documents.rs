@@ -4,7 +4,7 @@ use satchel_attachments::document::{NOT_TAKEN, describe_pages, join_pages, may_h
 use satchel_domain::{Attachment, Requester};
 use satchel_ports::{DocumentReader, ModelMessage, language_model::InputSupport, ledger::QueuedTurn};
 
-use crate::{AgentProfile, AgentServices, prompt::escape_markers, rounds, run::work_requester};
+use crate::{AgentProfile, AgentServices, prompt::escape_markers, rounds, run::work_share};
 
 /// The most text of all documents of a turn, in bytes. More of it is read with `attachment.read`.
 const MAX_TEXT_BYTES: usize = 48 << 10;
@@ -28,7 +28,7 @@ pub(crate) async fn document_messages(
         return Vec::new();
     }
     let support = agent.model.input_support();
-    let requester = work_requester(turn);
+    let requester = work_share(turn);
     let can_read_on = agent.tools.find(READ_TOOL).is_some();
     let mut messages = Vec::new();
     let mut room = MAX_TEXT_BYTES;

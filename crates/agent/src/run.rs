@@ -94,9 +94,10 @@ pub async fn run_turn(
         None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
     };
     let agent = agent.unwrap_or_else(|| services.agents.for_turn(&turn));
-    let CallRequester { person, is_shared, is_scheduled } = CallRequester::find(&turn, &rounds);
+    let CallRequester { person, is_shared, is_scheduled, work_share } = CallRequester::find(&turn, &rounds);
     let scope = CallScope {
         requester: person,
+        work_share: work_share.unwrap_or_else(|| Requester::from_conversation(lane.lease.conversation.clone())),
         group: turn.messages.iter().any(|queued| queued.message.group),
         is_shared,
         scheduled: is_scheduled,
@@ -224,7 +225,7 @@ async fn resume_and_run(
     let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
     messages.extend(prompt::initial_messages(turn, receipt, documents, &heading_context(services, lane)));
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
-    let request = ModelRequest { system, messages, tools, requester: work_requester(turn) };
+    let request = ModelRequest { system, messages, tools, requester: work_share(turn) };
     let opening = Opening { request, task: None };
     run_loop(services, lane, turn, scope, opening, rounds, deltas).await
 }
@@ -303,6 +304,7 @@ pub(crate) async fn run_loop(
             Some(response) => response,
             None => {
                 request.messages.truncate(initial_len);
+                request.requester = CallRequester::find(turn, rounds).work_share;
                 request
                     .messages
                     .extend(prompt::trigger_note(turn, rounds).into_iter().chain(rounds.to_model_messages(&context)));
@@ -457,10 +459,9 @@ async fn read_steering(
     Ok((services.plan_steering)(turn, &queued))
 }
 
-/// For whom workers and models do a turn's work; `None` for a turn without messages.
-pub(crate) fn work_requester(turn: &QueuedTurn) -> Option<Requester> {
-    let message = &turn.messages.first()?.message;
-    Some(Requester::from_sender(message.conversation.clone(), &message.sender))
+/// For whom workers and models do the work of a turn that has not started; `None` for a turn without messages.
+pub(crate) fn work_share(turn: &QueuedTurn) -> Option<Requester> {
+    CallRequester::find(turn, &Rounds::default()).work_share
 }
 
 /// Publishes an event. A failed bus only delays others, so the error is logged here.

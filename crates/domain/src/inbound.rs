@@ -7,6 +7,10 @@ use crate::{
     reference_block::AttachmentReference,
 };
 
+/// The id of the sender of Satchel's own messages, such as the start of a task that nobody requested; their keys start with it.
+/// A person of a channel can have the same id: a message is Satchel's own if it has a [`SystemTask`].
+pub const SATCHEL_SENDER_ID: &str = "satchel";
+
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sender {
@@ -25,6 +29,12 @@ impl Sender {
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self { id: id.into(), name: name.into(), handle: None }
+    }
+
+    /// Makes the sender of Satchel's own messages.
+    #[must_use]
+    pub fn satchel() -> Self {
+        Self::new(SATCHEL_SENDER_ID, "Satchel")
     }
 
     /// Returns whether both are the same person, on one channel. Nobody is the same as somebody without an id.

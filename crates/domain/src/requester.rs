@@ -2,9 +2,6 @@
 
 use crate::{ConversationId, Sender};
 
-/// The id of the sender of Satchel's own messages, such as the start of a task that nobody requested.
-const SATCHEL_SENDER_ID: &str = "satchel";
-
 /// For whom work is done: those who share workers are served fairly, each person however many conversations they have, and
 /// each conversation however many people it has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,11 +13,10 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// Returns the requester of work that a sender's message in a conversation leads to.
+    /// Returns the requester of work that a person's message in a conversation leads to.
     #[must_use]
     pub fn from_sender(conversation: ConversationId, sender: &Sender) -> Self {
-        let is_person = !sender.id.is_empty() && sender.id != SATCHEL_SENDER_ID;
-        Self { conversation, person: is_person.then(|| sender.id.clone()) }
+        Self { conversation, person: (!sender.id.is_empty()).then(|| sender.id.clone()) }
     }
 
     /// Returns the requester of work for a conversation that no single person requested.
@@ -35,9 +31,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn satchel_itself_is_no_requester() {
+    fn sender_without_id_is_no_person() {
         let conversation: ConversationId = "web:a".parse().unwrap();
-        for (id, person) in [("7", Some("7")), ("", None), ("satchel", None)] {
+        for (id, person) in [("7", Some("7")), ("", None), ("satchel", Some("satchel"))] {
             let requester = Requester::from_sender(conversation.clone(), &Sender::new(id, "Ann"));
             assert_eq!(requester.person.as_deref(), person);
         }

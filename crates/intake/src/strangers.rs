@@ -1,6 +1,6 @@
 //! Replies to strangers: a pairing code in a private chat, nothing elsewhere.
 
-use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
+use satchel_domain::{ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask};
 use satchel_ports::{
     LedgerError,
     ledger::{Pairing, PairingRequest, PairingRules},
@@ -13,9 +13,6 @@ const MAX_CODE_NOTICES: u32 = 6;
 
 /// How much of the names that strangers give themselves is kept.
 const MAX_NAME_CHARS: usize = 100;
-
-/// The sender of what Satchel itself has to say.
-const SATCHEL_SENDER_ID: &str = "satchel";
 
 /// Refuses a stranger. Only the sender and the conversation of the message are stored.
 ///
@@ -50,11 +47,7 @@ pub(crate) async fn refuse_stranger(
 fn system_message(conversation: &ConversationId, key: String, system_task: SystemTask) -> InboundMessage {
     InboundMessage {
         system_task: Some(system_task),
-        ..InboundMessage::new(
-            conversation.clone(),
-            format!("{SATCHEL_SENDER_ID}:{key}"),
-            Sender::new(SATCHEL_SENDER_ID, "Satchel"),
-        )
+        ..InboundMessage::new(conversation.clone(), format!("{SATCHEL_SENDER_ID}:{key}"), Sender::satchel())
     }
 }
 

@@ -121,7 +121,7 @@ impl RetentionTask {
     /// hosted and nobody would read one.
     async fn announce(&self, conversation: &ConversationId, expired: &[Attachment], now: Timestamp) -> bool {
         let key = format!("retention:{conversation}:{}", now.0.div_euclid(DAY_MS));
-        let message = InboundMessage::new(conversation.clone(), key, Sender::new("satchel", "Satchel"));
+        let message = InboundMessage::new(conversation.clone(), key, Sender::satchel());
         let files = expired.iter().take(MAX_NAMED_FILES).map(describe_file).collect();
         let more = u32::try_from(expired.len().saturating_sub(MAX_NAMED_FILES)).unwrap_or(u32::MAX);
         match self.inbound.accept(SystemTask::FilesExpired { files, more }, message).await {

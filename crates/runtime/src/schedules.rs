@@ -9,7 +9,7 @@ mod reminders;
 mod scheduler;
 
 use satchel_calendar::cron::{CronSchedule, MissedPolicy};
-use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
+use satchel_domain::{ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask, Timestamp};
 use satchel_intake::commands::{ConfiguredSchedule, ScheduleDirectory};
 
 pub use self::{
@@ -17,9 +17,6 @@ pub use self::{
     reminders::{ReminderScheduler, list_missed_reminders, skip_missed_reminders},
     scheduler::Scheduler,
 };
-
-/// The sender of Satchel's own messages.
-const SYSTEM_SENDER: &str = "satchel";
 
 /// A prompt or a script, and when it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +49,12 @@ impl Schedule {
 
     /// The message of one run.
     fn inbound_message(&self, due: Timestamp) -> InboundMessage {
-        let key = format!("{SYSTEM_SENDER}:schedule:{}:{}", self.name, due.0);
+        let key = format!("{SATCHEL_SENDER_ID}:schedule:{}:{}", self.name, due.0);
         InboundMessage {
             // Other people may read the reply, so privileged tools stay off.
             group: true,
             text: self.text.clone(),
-            ..InboundMessage::new(self.conversation.clone(), key, Sender::new(SYSTEM_SENDER, "Satchel"))
+            ..InboundMessage::new(self.conversation.clone(), key, Sender::satchel())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The text of documents for `attachment.read`: which files are documents, and how their pages are shown.
 
-use satchel_domain::{Attachment, Requester, ToolOutcome, size::format_bytes};
+use satchel_domain::{Attachment, ToolOutcome, size::format_bytes};
 use satchel_ports::{
     DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText, OutcomeReader, ToolContext, ToolError,
 };
@@ -61,7 +61,7 @@ pub(crate) async fn read_pages(
         last_page: selection.last_page,
         offset: selection.offset,
         max_text_bytes: selection.max_bytes,
-        requester: Some(Requester::from_sender(context.conversation.clone(), &context.requester)),
+        requester: Some(context.work_share.clone()),
     };
     let text = reader.read_text(&request, &context.cancel).await.map_err(|error| read_error(attachment, error))?;
     check_selection(attachment, selection, &text)?;

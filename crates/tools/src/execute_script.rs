@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Requester, ToolOutcome, WorkspacePath,
+    ToolOutcome, WorkspacePath,
     script::{MAX_SCRIPT_BYTES, SCRIPT_TOOL},
 };
 use satchel_ports::{SafetyTier, ScriptHost, ScriptRequest, Tool, ToolContext, ToolError, ToolSpec};
@@ -140,7 +140,7 @@ impl Tool for ExecuteScript {
         let request = ScriptRequest {
             source: script,
             globals,
-            requester: Requester::from_sender(context.conversation.clone(), &context.requester),
+            requester: context.work_share.clone(),
             time_limit: self.rules.time_limit,
         };
         let evaluation = self.host.run(&request, &functions, &context.cancel).await;

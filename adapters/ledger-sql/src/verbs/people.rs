@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
+use satchel_domain::{ChannelName, InboundMessage, PairingCode, SATCHEL_SENDER_ID, Sender, SystemTask, Timestamp};
 use satchel_ledger::{
     CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger, attempts_left,
 };
@@ -18,9 +18,6 @@ use crate::{
     session::{Session, VerbResult},
     verbs::receive::receive,
 };
-
-/// The sender of what Satchel itself has to say.
-const SATCHEL: &str = "satchel";
 
 /// The lock behind which codes are made and decided about, so that their limits hold. They are few.
 pub(crate) const CODES: &str = "pairing codes";
@@ -188,8 +185,8 @@ pub async fn decide_pairing<S: Session>(
         system_task: Some(SystemTask::ConfirmPairing),
         ..InboundMessage::new(
             pairing.conversation.clone(),
-            format!("{SATCHEL}:welcome:{}", pairing.code),
-            Sender::new(SATCHEL, "Satchel"),
+            format!("{SATCHEL_SENDER_ID}:welcome:{}", pairing.code),
+            Sender::satchel(),
         )
     };
     receive(db, &welcome, ClaimMode::Never).await?;

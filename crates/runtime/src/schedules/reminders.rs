@@ -6,7 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_calendar::{Zone, cron::CronSchedule};
-use satchel_domain::{ChannelName, InboundMessage, ReminderContent, ReminderOrigin, SystemTask, Timestamp};
+use satchel_domain::{
+    ChannelName, InboundMessage, ReminderContent, ReminderOrigin, SATCHEL_SENDER_ID, SystemTask, Timestamp,
+};
 use satchel_intake::InternalInbound;
 use satchel_ports::{
     Clock, InboundError, LedgerError, Reminders,
@@ -15,7 +17,7 @@ use satchel_ports::{
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{MissedRun, SYSTEM_SENDER, scheduler::log_failure};
+use super::{MissedRun, scheduler::log_failure};
 
 /// How long it sleeps at most: another process may have made a reminder, and the clock may be set.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -154,7 +156,7 @@ impl ReminderScheduler {
                 (SystemTask::RunReminder { reminder: *id, due: zone.describe(*due), origin }, prompt)
             }
         };
-        let key = format!("{SYSTEM_SENDER}:reminder:{id}:{}", due.0);
+        let key = format!("{SATCHEL_SENDER_ID}:reminder:{id}:{}", due.0);
         let message =
             InboundMessage { group: *group, text, ..InboundMessage::new(conversation.clone(), key, person.clone()) };
         self.inbound.accept(task, message).await?;

@@ -1,7 +1,7 @@
 //! One page of a document as a picture, and as text for a model that doesn't see.
 
 use futures::stream;
-use satchel_domain::{Attachment, Filename, MediaInfo, Picture, Requester, ToolOutcome, ViewedFile};
+use satchel_domain::{Attachment, Filename, MediaInfo, Picture, ToolOutcome, ViewedFile};
 use satchel_ports::{BlobHint, ImageRequest, ImageScaler, ScaledImage, StoredBlob, ToolContext, ToolError};
 
 use crate::{
@@ -74,7 +74,7 @@ async fn draw_page(
         page: Some(page),
         max_side: MAX_SIDE,
         max_bytes: MAX_PICTURE_BYTES,
-        requester: Some(Requester::from_sender(context.conversation.clone(), &context.requester)),
+        requester: Some(context.work_share.clone()),
     };
     let drawn = images.scale(&request, &context.cancel).await.map_err(|error| error.to_string())?;
     let ScaledImage { mime, width, height, content } = drawn;

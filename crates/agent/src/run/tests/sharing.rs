@@ -98,6 +98,31 @@ async fn only_untouched_turns_of_reminders_are_scheduled() {
     assert_eq!(*seen.lock().unwrap(), [true, false]);
 }
 
+/// Mutation: workers and models are shared as if the first sender had requested all, or a program that is called as Satchel is
+/// counts as nobody.
+#[tokio::test(start_paused = true)]
+async fn work_is_shared_for_the_last_sender() {
+    let shares: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let mut stage =
+        Stage::with_model(vec![calls(&[("look", json!({}))]), calls(&[("look", json!({}))]), says("Done.")]);
+    let seen = Arc::clone(&shares);
+    stage.tools.push(tool_that_calls("look", SafetyTier::ReadOnly, move |_, context| {
+        seen.lock().unwrap().push(context.work_share.person);
+        async { Ok(ToolOutcome::from_text("seen")) }
+    }));
+    let task = SystemTask::RunSchedule { name: "report".to_owned(), due: "today".to_owned() };
+    stage.turn.messages = vec![message_by("satchel", 2, "please")];
+    stage.turn.messages[0].message.system_task = Some(task);
+    // It is read once the first call has run.
+    stage.turn.has_followers = false;
+    stage.arrives_after(Duration::ZERO, message_by("satchel", 3, "and that"));
+    let played = stage.play().await;
+    let person = Some("satchel".to_owned());
+    assert_eq!(*shares.lock().unwrap(), [None, person.clone()]);
+    let requesters: Vec<_> = played.requests.iter().map(|request| request.requester.clone()?.person).collect();
+    assert_eq!(requesters, [None, person.clone(), person]);
+}
+
 /// Mutation: whoever takes a turn up finds the person in its first message alone.
 #[tokio::test(start_paused = true)]
 async fn resumed_calls_belong_to_the_last_who_wrote() {
