@@ -140,6 +140,10 @@ pub struct InboundMessage {
     pub edit_of: Option<String>,
     /// Who wrote it.
     pub sender: Sender,
+    /// Whether several people write under the sender's id, such as the anonymous administrators of a group: which of them wrote
+    /// it is unknown.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub anonymous: bool,
     /// Whether others can read along and write too: a group, a forum topic, a guild's channel.
     #[serde(default, skip_serializing_if = "is_false")]
     pub group: bool,
@@ -186,6 +190,7 @@ impl InboundMessage {
             key,
             edit_of: None,
             sender,
+            anonymous: false,
             group: false,
             sent_at: None,
             text: String::new(),

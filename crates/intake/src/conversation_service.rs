@@ -16,6 +16,7 @@ use crate::{
     commands::ChatCommand,
     forget::{remove_unreferenced, remove_workspace},
     inbound_service::{publish_message, sanitize_text},
+    steering::person_command,
 };
 
 /// The conversations of a ledger with all that belongs to them elsewhere: those who answer them, their workspaces, and the
@@ -105,7 +106,7 @@ impl ConversationService {
     async fn find_orders(&self, turn: TurnId) -> Result<Vec<InboxId>, LedgerError> {
         let messages = self.archive.turn(turn).await?.map(|turn| turn.messages).unwrap_or_default();
         let is_order = |queued: &&QueuedMessage| {
-            let command = ChatCommand::parse(&queued.message.text);
+            let command = person_command(queued);
             matches!(command, Some(ChatCommand::Stop | ChatCommand::Allow(_) | ChatCommand::Refuse(_)))
         };
         // What a turn began with is no order to it.
@@ -126,10 +127,10 @@ impl ConversationService {
 mod tests {
     use std::{collections::BTreeMap, io};
 
-    use satchel_domain::{InboundMessage, Sender, Timestamp};
+    use satchel_domain::{FileReference, Filename, InboundMessage, Sender, Timestamp};
     use satchel_ports::{
         BusEvent, MockArchive, MockBlobs, MockConversations, MockEventBus, MockFileLinks, MockStorage, MockWorkspace,
-        ledger::TurnRecord,
+        ledger::{InboundFileState, TurnRecord},
     };
     use uuid::Uuid;
 
@@ -193,7 +194,8 @@ mod tests {
         assert_eq!(outcome, ForgetConversationOutcome::Busy);
     }
 
-    /// A turn with two messages, a decision about one of its calls, and an order to stop it.
+    /// A turn with two messages, a decision about one of its calls, an order to stop it, and a photo under which somebody wrote
+    /// the same.
     fn stopped_turn() -> TurnRecord {
         let message = |number: u128, text: &str| QueuedMessage {
             id: InboxId(Uuid::from_u128(number)),
@@ -206,6 +208,8 @@ mod tests {
             transcriptions: BTreeMap::new(),
             received_at: Timestamp(0),
         };
+        let photo = FileReference::new("x".into(), Filename::from_untrusted("a.jpg"));
+        let captioned = QueuedMessage { files: vec![InboundFileState::Waiting(photo)], ..message(5, "/stop") };
         TurnRecord {
             id: TurnId(Uuid::from_u128(1)),
             conversation: conversation(),
@@ -216,6 +220,7 @@ mod tests {
                 message(2, "/allow k7"),
                 message(3, "and /stop there"),
                 message(4, "/stop"),
+                captioned,
             ],
             parts: Vec::new(),
             calls: Vec::new(),

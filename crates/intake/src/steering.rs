@@ -58,12 +58,13 @@ pub fn plan_steering(
 fn may_join(turn: &QueuedTurn, queued: &QueuedMessage) -> bool {
     let is_room = queued.message.group || turn.messages.iter().any(|own| own.message.group);
     let is_same_person = |own: &QueuedMessage| own.message.sender.is_same_person(&queued.message.sender);
-    !is_room || turn.messages.iter().all(is_same_person)
+    // The id of an anonymous sender may be another person's.
+    !is_room || (!queued.message.anonymous && turn.messages.iter().all(is_same_person))
 }
 
 /// The command by which a message may change what runs. One with files is none: what it brings must not be consumed unseen.
 /// Nor is what Satchel itself has queued: a model may have written the prompt of a reminder, and only people decide.
-fn person_command(queued: &QueuedMessage) -> Option<ChatCommand> {
+pub(crate) fn person_command(queued: &QueuedMessage) -> Option<ChatCommand> {
     let QueuedMessage { message, files, .. } = queued;
     let is_persons = message.system_task.is_none() && files.is_empty();
     ChatCommand::parse(&message.text).filter(|_| is_persons)
@@ -192,6 +193,10 @@ mod tests {
         assert_eq!(injected(&turn, &[by(1, "owner", true), by(2, "7", true), by(3, "owner", true)]), ["owner 1"]);
         assert_eq!(injected(&turn, &[by(1, "", true)]), [] as [&str; 0], "somebody without an id is another");
 
+        let mut anonymous = by(1, "owner", true);
+        anonymous.message.anonymous = true;
+        assert_eq!(injected(&turn, &[anonymous]), [] as [&str; 0], "others write under the same id");
+
         // What a schedule has started in a room goes on without what people say.
         turn.messages[0].message.sender = Sender::new("satchel", "Satchel");
         assert_eq!(injected(&turn, &[by(1, "owner", true)]), [] as [&str; 0]);
@@ -202,7 +207,7 @@ mod tests {
         let mut stop = by(4, "7", true);
         stop.message.text = "/stop".to_owned();
         let steering = plan_steering(&turn, &[stop], &AccessPolicy::default(), CommandFeatures::default());
-        assert!(steering.stop.is_some(), "whoever is in a room can stop what runs there");
+        assert!(steering.stop.is_some(), "anyone in a room can stop what runs there");
     }
 
     #[test]

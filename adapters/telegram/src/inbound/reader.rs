@@ -220,6 +220,7 @@ impl InboundReader {
         let sent_at = head.edit_date.filter(|_| edit_of.is_some()).unwrap_or(head.date);
         let message = InboundMessage {
             edit_of,
+            anonymous: head.is_anonymous(),
             group: head.chat.is_group(),
             sent_at: Some(Timestamp(sent_at.saturating_mul(1_000))),
             text,

@@ -111,8 +111,13 @@ pub(super) async fn revoke_file_links(
     let ResolvedFiles { attachments, unknown_text: unknown } =
         resolve_numbers(&*ledger.archive, conversation, numbers, Resolvable::All).await?;
     let mut lines = Vec::new();
-    for Attachment { id, number, filename, .. } in &attachments {
-        let file = format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS));
+    for attachment in &attachments {
+        let Attachment { id, number, filename, .. } = attachment;
+        // The API links any file, so the links to one that a tool keeps to itself end, too; but its name isn't shown.
+        let file = match is_delivered(&*ledger.archive, attachment).await? {
+            true => format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS)),
+            false => format!("#{number}"),
+        };
         lines.push(match ledger.storage.revoke_links(*id).await {
             Ok(_) => format!("All links to {file} are revoked."),
             Err(error) => {
@@ -369,6 +374,29 @@ mod tests {
         failing.storage.expect_revoke_links().returning(|_| Err(LedgerError::Full));
         let told = unlink("17", &failing.into()).await;
         assert!(told.starts_with("I couldn't revoke the links to #17 `a.jpg`"), "{told}");
+    }
+
+    /// The attack: a number that `/files` leaves out tells the name of what a tool has kept to itself.
+    #[tokio::test]
+    async fn unlink_names_no_internal_file() {
+        let mut ledger = MockLedger::default();
+        let internal = Attachment { visibility: Visibility::Internal, ..file(17, "notes.json") };
+        ledger.archive.expect_attachment().returning(move |_, _| Ok(Some(internal.clone())));
+        ledger.archive.expect_parts().times(1).returning(|_| Ok(Vec::new()));
+        let revocation = LinkRevocation { count: 1, planned_count: 1 };
+        ledger.storage.expect_revoke_links().times(1).returning(move |_| Ok(Some(revocation)));
+        let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
+        let context = CommandContext {
+            turn: TurnId(Uuid::nil()),
+            repeated: false,
+            conversation: &conversation,
+            group: false,
+            sender: &sender,
+            access: &access,
+            now: Timestamp(0),
+        };
+        let answer = revoke_file_links(&ledger.into(), &context, &numbers("17"), true).await.unwrap();
+        assert_eq!(answer.text.as_deref(), Some("All links to #17 are revoked."));
     }
 
     #[tokio::test]

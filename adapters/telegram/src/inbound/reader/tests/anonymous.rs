@@ -35,3 +35,18 @@ fn anonymous_administrator_cannot_decide() {
     assert_eq!(press(hidden(), "/files").as_deref(), Some("/files"));
     assert_eq!(press(bob(), "/allow ABCD2345").as_deref(), Some("/allow ABCD2345"));
 }
+
+/// The attack: another administrator writes into the turn of the first, in whose name the model then acts.
+#[test]
+fn anonymous_messages_are_marked() {
+    let open = || json!({ "id": -500, "type": "supergroup", "title": "Open" });
+    let hidden = || json!({ "id": ANONYMOUS_ADMINISTRATOR, "is_bot": true, "first_name": "Group" });
+    for (more, expected) in [
+        (json!({ "text": "x", "from": hidden(), "sender_chat": open() }), true),
+        (json!({ "text": "x", "from": bob() }), false),
+    ] {
+        let read = reader().read(&update("message", message(open(), more)));
+        let InboundEvent::Message { message, .. } = read else { panic!("a message") };
+        assert_eq!(message.anonymous, expected, "{message:?}");
+    }
+}
