@@ -236,6 +236,10 @@ impl<C: TestChat> DayHarness<C> {
         paths
     }
 
+    pub(crate) fn data_directory(&self) -> PathBuf {
+        self.home.data_directory()
+    }
+
     /// What the model is shown in the last request.
     pub(crate) fn last_request(&self) -> String {
         self.model.requests().last().map(|asked| format!("{asked:?}")).unwrap_or_default()
