@@ -62,12 +62,12 @@ pub(super) async fn forget_all(
             let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await?;
             let files = usages.first().map(|usage| format!(" ({})", format_usage(usage))).unwrap_or_default();
             let settings = match context.is_by_owner() {
-                true => "reminders, and what is set here",
-                false => "your reminders, and what you have set here, but not what an owner has set",
+                true => "I also remove all reminders and settings here.",
+                false => "I also remove your reminders and settings here. Settings of an owner stay.",
             };
             let (text, history, _) = unchanged(format!(
                 "Remove everything that I have of this conversation, for good? That is every message and reply, all \
-                 files{files}, the workspace, {settings}. What the chat itself shows stays there until you delete it.\n\n\
+                 files{files}, and the workspace. {settings} What the chat itself shows stays there until you delete it.\n\n\
                  `/forget all yes` removes it, `/forget all no` keeps it."
             ));
             let button = |label: &str, answer: &str| Button {
@@ -104,8 +104,8 @@ pub(super) async fn forget_all(
                         person: PersonKey::new(context.conversation.channel(), context.sender),
                         keeps_agent: !agents.can_return(context),
                     },
-                    "Removed. I keep no messages or files of this conversation. What an owner has set here stays. The log of \
-                     changes to workspace files stays for 90 days.",
+                    "Removed. I keep no messages or files of this conversation. Settings of an owner stay. The log of changes \
+                     to workspace files stays for 90 days.",
                 ),
             };
             Ok((OutgoingResponse::from_text(done), HistoryChange::Forget(scope), Vec::new()))
@@ -259,11 +259,7 @@ mod tests {
                 .withf(|of| *of == conversation())
                 .returning(move |_| if disk_fails { Err(io::Error::other("the disk failed")) } else { Ok(()) });
             let (text, history, _) = forgets((person, false), &["all", "yes"], ledger, workspace).await;
-            assert_eq!(
-                text.contains("What an owner has set here stays."),
-                person == "2" && history != keeps(),
-                "{text}"
-            );
+            assert_eq!(text.contains("Settings of an owner stay."), person == "2" && history != keeps(), "{text}");
             assert_eq!(history, expected, "{text}");
         }
         assert_eq!(ForgetAll::parse(&["all".to_owned(), "17".to_owned()]), None);

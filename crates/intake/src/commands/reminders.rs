@@ -125,8 +125,9 @@ pub(super) async fn create_reminder(
             let Reminder { id, next_at, .. } = *created;
             format!("I'll remind you on {}. `/schedules cancel {id}` cancels it.", zone.describe(next_at))
         }
-        // A turn's limit binds models alone.
-        CreateReminderOutcome::LimitReached | CreateReminderOutcome::TurnLimitReached => format!(
+        // No command meets it: the limit of a turn binds models alone.
+        CreateReminderOutcome::TurnLimitReached => "I made no reminder. Please send the command again.".to_owned(),
+        CreateReminderOutcome::LimitReached => format!(
             "I made no reminder: you have {MAX_REMINDERS_PER_PERSON}, which is the most. `/schedules` lists them, \
              `/schedules cancel NUMBER` makes room."
         ),

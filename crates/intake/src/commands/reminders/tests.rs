@@ -29,7 +29,8 @@ struct Store {
     created: Arc<Mutex<Vec<NewReminder>>>,
     timezones: Arc<Mutex<Vec<Option<String>>>>,
     zone: Option<&'static str>,
-    is_full: bool,
+    /// What is answered in place of a new reminder.
+    refusal: Option<CreateReminderOutcome>,
     has_schedules: bool,
     listed: Vec<Reminder>,
     scopes: Arc<Mutex<Vec<ReminderScope>>>,
@@ -40,14 +41,12 @@ impl Store {
         let mut port = MockReminders::new();
         let zone = self.zone;
         port.expect_load_timezone().returning(move |_| Ok(zone.map(str::to_owned)));
-        let (created, is_full) = (Arc::clone(&self.created), self.is_full);
+        let (created, refusal) = (Arc::clone(&self.created), self.refusal.clone());
         port.expect_create_reminder().returning(move |new, limits| {
             assert_eq!(limits.per_person, 100);
             created.lock().unwrap().push(new.clone());
-            if is_full {
-                return Ok(CreateReminderOutcome::LimitReached);
-            }
-            Ok(CreateReminderOutcome::Created(Box::new(stored(3, new.clone()))))
+            let stored = || CreateReminderOutcome::Created(Box::new(stored(3, new.clone())));
+            Ok(refusal.clone().unwrap_or_else(stored))
         });
         let timezones = Arc::clone(&self.timezones);
         port.expect_save_timezone().returning(move |_, timezone| {
@@ -162,12 +161,15 @@ async fn impossible_reminder_is_explained(#[case] text: &str, #[case] says: &str
 
 #[tokio::test]
 async fn long_text_and_one_reminder_too_many_are_refused() {
-    let store = Store { is_full: true, ..Store::default() };
+    let store = Store { refusal: Some(CreateReminderOutcome::LimitReached), ..Store::default() };
     let reply = store.reply(&format!("/remind 18:30 {}", "й".repeat(4_001)), &without_owner()).await;
     assert!(reply.contains("it has 4001 characters, and 4000 is the most"), "{reply}");
     assert!(store.created.lock().unwrap().is_empty());
     let reply = store.reply(&format!("/remind 18:30 {}", "й".repeat(4_000)), &without_owner()).await;
     assert!(reply.starts_with("I made no reminder: you have 100, which is the most."), "{reply}");
+    let store = Store { refusal: Some(CreateReminderOutcome::TurnLimitReached), ..Store::default() };
+    let reply = store.reply("/remind 18:30 tea", &without_owner()).await;
+    assert_eq!(reply, "I made no reminder. Please send the command again.", "the limit of a person is another one");
 }
 
 #[test]
