@@ -114,7 +114,7 @@ mod tests {
 
     /// The attack: a document has the model make a reminder, and the person takes it for their own.
     #[tokio::test]
-    async fn delivery_says_who_made_the_reminder_and_when() {
+    async fn delivery_names_author_and_time() {
         let origin = |author, repeats| Some(ReminderOrigin { author, made: Some("Friday at 12:00".into()), repeats });
         let own = delivered(false, origin(ReminderAuthor::Person, false)).await;
         assert_eq!(own, "Reminder: tea\n\nYou set it on Friday at 12:00.");

@@ -32,14 +32,14 @@ impl fmt::Debug for QuotaRules {
 #[derive(Debug)]
 pub struct Account {
     pub conversation: ConversationId,
-    /// The person who asked last; `None` where nobody did.
+    /// The person whose text was read last; `None` where nobody wrote one.
     pub person: Option<PersonKey>,
-    /// Whether all who asked are owners.
+    /// Whether all whose texts were read are owners.
     pub is_owner: bool,
 }
 
 impl Account {
-    /// The account of the people whose texts have led to a file, the one who asked last behind the others. It has the lesser
+    /// The account of the people whose texts have led to a file, the last one behind the others. It has the lesser
     /// rights of all of them.
     #[must_use]
     pub fn new(rules: &QuotaRules, conversation: &ConversationId, people: &[Sender]) -> Self {

@@ -270,7 +270,7 @@ macro_rules! storage_contract {
             usage::file_beyond_quota_is_refused
             usage::person_quota_spans_conversations
             usage::owners_and_system_tasks_have_no_person_quota
-            usage::calls_count_for_the_last_who_wrote
+            usage::calls_count_for_last_sender
             usage::completed_turn_ignores_quotas
             usage::workspace_counts_for_quotas
             usage::workspace_bytes_are_released_from_their_writer

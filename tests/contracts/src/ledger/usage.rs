@@ -124,7 +124,7 @@ fn answer_to(person: &str, message: u128) -> JournalEntry {
 }
 
 /// The attack: somebody speaks a second after an owner, whose files have no quota, and the files count for the owner.
-pub async fn calls_count_for_the_last_who_wrote(fixture: &impl LedgerFixture) {
+pub async fn calls_count_for_last_sender(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(100, 5).await;
     let (lease, turn) = receive(&ledger, &message_from("owner", "telegram:1", "1")).await;
     ledger.turns.journal_message(&lease, turn, &answer_to("7", 1)).await.unwrap();

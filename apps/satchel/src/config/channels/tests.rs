@@ -140,7 +140,7 @@ fn groups_of_programs_are_read_from_every_origin() {
 }
 
 #[test]
-fn group_mistakes_keep_their_place() {
+fn group_errors_keep_their_location() {
     let yaml =
         "nats:\n  groups:\n    desk: []\n    sales: [orders, '*']\n    'de sk': [orders]\n    help.desk: [a.b]\n";
     let problems = load(yaml).unwrap_err().to_string();

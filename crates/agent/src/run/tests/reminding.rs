@@ -26,7 +26,7 @@ fn notices() -> Vec<OutcomeNotice> {
 }
 
 /// A turn whose model has a tool make one reminder and cancel another.
-fn planting_stage() -> Stage {
+fn turn_with_reminders() -> Stage {
     let mut stage = Stage::with_model(vec![calls(&[("plant", json!({}))])]);
     stage.tools.push(tool("plant", SafetyTier::SideEffecting, |_| async {
         Ok(ToolOutcome { notices: notices(), ..ToolOutcome::from_text("done") })
@@ -52,7 +52,7 @@ fn stored_reminder(id: u64) -> Reminder {
 /// The attack: a document has the model make reminders, and say nothing of it.
 #[tokio::test(start_paused = true)]
 async fn reply_names_made_and_cancelled_reminders() {
-    let mut stage = planting_stage().then(says("A fine letter."));
+    let mut stage = turn_with_reminders().then(says("A fine letter."));
     // Each is named once, though the ledger has them, too.
     stage.made_reminders = vec![stored_reminder(3)];
     stage.cancelled_reminders = vec![stored_reminder(2)];
@@ -61,7 +61,7 @@ async fn reply_names_made_and_cancelled_reminders() {
     assert_eq!(text, format!("A fine letter.\n\n{MADE}\n\n{CANCELLED}"));
 
     // And where the turn is stopped before the model says anything.
-    let mut stage = planting_stage().then(calls(&[("hangs", json!({}))]));
+    let mut stage = turn_with_reminders().then(calls(&[("hangs", json!({}))]));
     stage.tools.push(tool("hangs", SafetyTier::ReadOnly, |_| std::future::pending()));
     stage.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
     let text = stage.play().await.completed.response.text.unwrap();
@@ -69,8 +69,8 @@ async fn reply_names_made_and_cancelled_reminders() {
 }
 
 /// A turn whose process died while it ran the call that makes and cancels reminders.
-fn interrupted_stage() -> Stage {
-    let mut stage = planting_stage();
+fn interrupted_turn() -> Stage {
+    let mut stage = turn_with_reminders();
     stage.answers_next(says("A fine letter."));
     stage.turn.journal = vec![JournalEntry::Model {
         steered: vec![],
@@ -86,7 +86,7 @@ fn interrupted_stage() -> Stage {
 /// A process dies between the reminder and the outcome of its call.
 #[tokio::test(start_paused = true)]
 async fn reminder_of_interrupted_call_is_named() {
-    let mut stage = interrupted_stage();
+    let mut stage = interrupted_turn();
     stage.made_reminders = vec![stored_reminder(7)];
     let text = stage.play().await.completed.response.text.unwrap();
     let named =
@@ -97,7 +97,7 @@ async fn reminder_of_interrupted_call_is_named() {
 /// The attack: a call that cancels a reminder is cut off before its outcome is recorded, and the reply says nothing of it.
 #[tokio::test(start_paused = true)]
 async fn cancellation_of_interrupted_call_is_named() {
-    let mut stage = interrupted_stage();
+    let mut stage = interrupted_turn();
     let in_own_zone = Reminder { timezone: Some("UTC".to_owned()), ..stored_reminder(8) };
     stage.cancelled_reminders = vec![stored_reminder(7), in_own_zone];
     let text = stage.play().await.completed.response.text.unwrap();
@@ -108,7 +108,7 @@ async fn cancellation_of_interrupted_call_is_named() {
 
 /// The attack: a prompt that a document has had planted is read as the person's words.
 #[tokio::test(start_paused = true)]
-async fn prompt_of_reminder_is_known_as_a_models() {
+async fn reminder_prompt_is_marked_as_a_models() {
     let origin = ReminderOrigin { author: ReminderAuthor::Model, made: Some("Friday".to_owned()), repeats: true };
     for origin in [Some(origin), None] {
         let mut stage = Stage::with_model(vec![says("Good night!")]);

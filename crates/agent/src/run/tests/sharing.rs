@@ -28,7 +28,7 @@ fn message_by(person: &str, id: u128, text: &str) -> QueuedMessage {
 }
 
 /// A stage whose model writes a file in each of so many answers.
-fn stage_that_writes(times: usize) -> (Stage, SeenRequesters) {
+fn file_writing_turn(times: usize) -> (Stage, SeenRequesters) {
     let answers = (0..times).map(|_| calls(&[("write", json!({}))])).chain([says("Done.")]);
     let mut stage = Stage::with_model(answers.collect());
     let seen = SeenRequesters::default();
@@ -51,8 +51,8 @@ fn audited(played: &Played) -> Vec<Vec<&str>> {
 
 /// The attack: somebody speaks a second after the owner, and what they want is done in the owner's name.
 #[tokio::test(start_paused = true)]
-async fn calls_run_for_the_last_who_wrote() {
-    let (mut stage, seen) = stage_that_writes(2);
+async fn calls_run_for_last_sender() {
+    let (mut stage, seen) = file_writing_turn(2);
     // It is read once the first call has run.
     stage.turn.has_followers = false;
     stage.arrives_after(Duration::ZERO, message_by("ben", 3, "and that"));
@@ -60,16 +60,16 @@ async fn calls_run_for_the_last_who_wrote() {
     assert_eq!(*seen.lock().unwrap(), ["owner false", "ben true"]);
     assert_eq!(audited(&played), [["owner"], ["ben"]]);
 
-    let (mut stage, seen) = stage_that_writes(1);
+    let (mut stage, seen) = file_writing_turn(1);
     stage.arrives_after(Duration::ZERO, message_by("owner", 3, "and that"));
     stage.play().await;
     assert_eq!(*seen.lock().unwrap(), ["owner false"], "one person stays alone");
 }
 
-/// What a schedule says is nobody's: whoever speaks then asks for themselves.
+/// The text of a schedule is nobody's: a person who writes into its turn requests for themselves.
 #[tokio::test(start_paused = true)]
 async fn schedules_calls_run_for_who_speaks_to_it() {
-    let (mut stage, seen) = stage_that_writes(1);
+    let (mut stage, seen) = file_writing_turn(1);
     let task = SystemTask::RunSchedule { name: "report".to_owned(), due: "today".to_owned() };
     stage.turn.messages = vec![message_by("satchel", 2, "please")];
     stage.turn.messages[0].message.system_task = Some(task);
@@ -78,7 +78,7 @@ async fn schedules_calls_run_for_who_speaks_to_it() {
     assert_eq!(*seen.lock().unwrap(), ["ben false"]);
 }
 
-/// Mutation: who writes into the turn of a reminder and asks for another one gets none, or the reminder itself gets one.
+/// Mutation: a person who writes into the turn of a reminder and wants another one gets none, or the reminder itself gets one.
 #[tokio::test(start_paused = true)]
 async fn only_untouched_turns_of_reminders_are_scheduled() {
     let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
@@ -123,10 +123,10 @@ async fn work_is_shared_for_the_last_sender() {
     assert_eq!(requesters, [None, person.clone(), person]);
 }
 
-/// Mutation: whoever takes a turn up finds the person in its first message alone.
+/// Mutation: the process that resumes a turn finds the person in its first message alone.
 #[tokio::test(start_paused = true)]
-async fn resumed_calls_belong_to_the_last_who_wrote() {
-    let (mut stage, seen) = stage_that_writes(0);
+async fn resumed_calls_run_for_last_sender() {
+    let (mut stage, seen) = file_writing_turn(0);
     let steered = SteeringMessage {
         id: InboxId(Uuid::from_u128(3)),
         sender: Sender::new("ben", "Ben"),
@@ -149,7 +149,7 @@ async fn resumed_calls_belong_to_the_last_who_wrote() {
     if let JournalEntry::Model { calls, awaiting_decision, .. } = &mut journal[0] {
         (*calls, *awaiting_decision) = (vec![recorded("write", 0)], vec![0]);
     }
-    let (mut stage, seen) = stage_that_writes(0);
+    let (mut stage, seen) = file_writing_turn(0);
     stage.turn.journal = journal;
     let allow = format!("/allow {}", code_of(&recorded("write", 0)));
     stage.arrives_after(Duration::from_secs(5), message_by("ben", 5, &allow));
@@ -157,10 +157,10 @@ async fn resumed_calls_belong_to_the_last_who_wrote() {
     assert_eq!(*seen.lock().unwrap(), ["ben true"]);
 }
 
-/// Mutation: the first who wrote is asked for everybody, and so may allow what somebody else wants.
+/// Mutation: the first sender decides for everybody, and so may allow what somebody else wants.
 #[tokio::test(start_paused = true)]
-async fn question_goes_to_the_last_who_wrote() {
-    let (mut stage, seen) = stage_that_writes(1);
+async fn question_goes_to_last_sender() {
+    let (mut stage, seen) = file_writing_turn(1);
     stage.settings.confirm_tiers = vec![SafetyTier::SideEffecting];
     stage.arrives_after(Duration::ZERO, message_by("ben", 3, "and that"));
     let allow = format!("/allow {}", code_of(&recorded("write", 0)));

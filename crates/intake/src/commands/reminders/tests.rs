@@ -257,7 +257,7 @@ async fn people_reach_their_own_and_owners_all() {
     assert!(Store::default().reply("/schedules drop 3", &strict).await.contains("`/schedules cancel 3` cancels"));
 }
 
-/// The attack: a document has planted many. Whoever cancels all cancels nobody else's, owner or not.
+/// The attack: a document has planted many. To cancel all cancels nobody else's, for an owner, too.
 #[tokio::test]
 async fn cancel_all_ends_own_reminders_alone() {
     let (owned, strict) = (access(), without_owner());
