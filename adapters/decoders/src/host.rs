@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{Requester, size::format_bytes};
+use satchel_domain::{WorkShare, size::format_bytes};
 use satchel_ports::Blobs;
 use satchel_worker_process::{SlotPermit, SlotPool, WorkerProgram, WorkerStartError};
 use tokio::time::timeout;
@@ -181,7 +181,7 @@ impl DecoderWorkers {
         collector: C,
     ) -> Result<C::Output, DecoderError> {
         let kind = WorkerKind { activity: C::ACTIVITY, max_line_bytes: C::MAX_LINE_BYTES, size_reason: C::size_reason };
-        let (worker, _slot) = self.start_worker(slots, input.requester, input.bytes, kind).await?;
+        let (worker, _slot) = self.start_worker(slots, input.work_share, input.bytes, kind).await?;
         let worker = FileWorker { sha256: Some(*input.sha256), ..worker };
         Exchange { input, collector, settings: &self.settings, blobs: self.blobs.as_ref() }.run(worker).await
     }
@@ -190,7 +190,7 @@ impl DecoderWorkers {
     async fn start_worker(
         &self,
         slots: &WorkerSlots,
-        requester: Option<&Requester>,
+        work_share: Option<&WorkShare>,
         bytes: u64,
         kind: WorkerKind,
     ) -> Result<(FileWorker, SlotPermit), DecoderError> {
@@ -202,7 +202,7 @@ impl DecoderWorkers {
             return Err(DecoderError::unreadable(format!("it has {bytes}; {limit}")));
         }
         let program = self.settings.program(max_line_bytes);
-        let slot = self.acquire_slot(slots, requester, &program).await?;
+        let slot = self.acquire_slot(slots, work_share, &program).await?;
         let process = program.start().await.map_err(|error| {
             tracing::warn!(%error, "no file can be decoded");
             DecoderError::Unavailable { reason: error.to_string() }
@@ -213,7 +213,7 @@ impl DecoderWorkers {
     async fn acquire_slot(
         &self,
         slots: &WorkerSlots,
-        requester: Option<&Requester>,
+        work_share: Option<&WorkShare>,
         program: &WorkerProgram,
     ) -> Result<SlotPermit, DecoderError> {
         let acquire = async {
@@ -221,7 +221,7 @@ impl DecoderWorkers {
             if self.settings.is_program_pending() {
                 program.wait_until_exists().await;
             }
-            slots.pool.acquire(requester).await
+            slots.pool.acquire(work_share).await
         };
         timeout(self.settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match self.settings.is_program_pending() {

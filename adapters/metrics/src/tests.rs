@@ -228,7 +228,7 @@ async fn model_calls_are_counted_by_result() {
     let metrics = Metrics::new(&[], Vec::new());
     let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&metrics), "main");
     let request =
-        || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]), requester: None };
+        || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]), work_share: None };
     let whole = model.stream(&request()).await.unwrap();
     assert_eq!(whole.filter(|event| std::future::ready(event.is_ok())).count().await, 4);
     assert!(model.stream(&request()).await.is_err());

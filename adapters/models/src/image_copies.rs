@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::stream;
-use satchel_domain::{MediaInfo, Requester, Sha256};
+use satchel_domain::{MediaInfo, Sha256, WorkShare};
 use satchel_ports::{
     BlobHint, Blobs, ImageError, ImageRequest, ImageScaler, ModelFile, ModelMessage, ScaledImage, StoredBlob,
     language_model::ContentPart,
@@ -57,7 +57,7 @@ impl ImageCopies {
         &self,
         messages: &'a [ModelMessage],
         rules: &FileRules,
-        requester: Option<&Requester>,
+        work_share: Option<&WorkShare>,
     ) -> Cow<'a, [ModelMessage]> {
         if !messages.iter().flat_map(message_files).any(|file| rules.copy_limits(file).is_some()) {
             return Cow::Borrowed(messages);
@@ -69,7 +69,7 @@ impl ImageCopies {
         let images = files.into_iter().rev().filter(|file| file.kind() == "image").take(rules.max_images());
         for file in images {
             let Some(limits) = rules.copy_limits(file) else { continue };
-            let copy = tokio::time::timeout_at(deadline, self.copy(file, limits, requester)).await;
+            let copy = tokio::time::timeout_at(deadline, self.copy(file, limits, work_share)).await;
             if let Ok(Some(StoredBlob { sha256, bytes, mime, media })) = copy {
                 (file.sha256, file.bytes, file.mime, file.media) = (sha256, bytes, mime, media);
             }
@@ -78,7 +78,7 @@ impl ImageCopies {
     }
 
     /// The copy of an image, made now unless it was made lately.
-    async fn copy(&self, file: &ModelFile, limits: ImageLimits, requester: Option<&Requester>) -> Option<StoredBlob> {
+    async fn copy(&self, file: &ModelFile, limits: ImageLimits, work_share: Option<&WorkShare>) -> Option<StoredBlob> {
         if let Some(remembered) = self.find(file.sha256, limits) {
             return remembered;
         }
@@ -89,7 +89,7 @@ impl ImageCopies {
             page: None,
             max_side: limits.max_side,
             max_bytes: limits.max_bytes,
-            requester: requester.cloned(),
+            work_share: work_share.cloned(),
         };
         // Dropping the future stops the worker, so nothing else needs to cancel it.
         let copy = match self.scaler.scale(&request, &CancellationToken::new()).await {

@@ -207,7 +207,7 @@ impl LanguageModel for RemoteModel {
             _ => ResultFiles::InNextMessage,
         };
         let messages = match &self.copies {
-            Some(copies) => copies.replace(&request.messages, &self.rules, request.requester.as_ref()).await,
+            Some(copies) => copies.replace(&request.messages, &self.rules, request.work_share.as_ref()).await,
             None => Cow::Borrowed(request.messages.as_slice()),
         };
         let turns = provider_messages::build_turns(&messages, &self.rules, &names, result_files);

@@ -55,7 +55,7 @@ fn turn_spans_reach_collector_without_message_text() {
             bus.publish(BusEvent::MessageReceived { conversation: conversation.clone(), turn }).await.unwrap();
             let said = ModelMessage::User { text: "canary words".to_owned(), attachments: Vec::new() };
             let request =
-                ModelRequest { system: String::new(), messages: vec![said], tools: Arc::from([]), requester: None };
+                ModelRequest { system: String::new(), messages: vec![said], tools: Arc::from([]), work_share: None };
             let answer = model.stream(&request).await.unwrap();
             assert!(answer.count().await > 1);
             let (ending, response) = ("done".to_owned(), OutgoingResponse::from_text("canary answer"));

@@ -180,14 +180,14 @@ impl SpeechEngine {
             EngineBackend::Server { server, .. } => return server.transcribe(recording).await,
             EngineBackend::Program { command, .. } => command,
         };
-        let (mime, requester) = (recording.mime.clone(), recording.requester.clone());
+        let (mime, work_share) = (recording.mime.clone(), recording.work_share.clone());
         let extension = file_extension(&mime);
         let file = recording::write_recording(&self.recordings, recording.content, extension, recording.bytes).await?;
         let uses_placeholder =
             |placeholder: &str| command.iter().any(|argument| argument.to_string_lossy().contains(placeholder));
         let wav = match uses_placeholder("{wav}") {
             true => {
-                recording::convert_to_wav(&self.recordings, &file, &mime, requester, self.decoder.as_deref()).await?
+                recording::convert_to_wav(&self.recordings, &file, &mime, work_share, self.decoder.as_deref()).await?
             }
             false => None,
         };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use satchel_domain::Requester;
+use satchel_domain::WorkShare;
 use satchel_ports::{AudioDecoder, AudioError, ByteStream, Recording, SpeechError};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio_util::io::ReaderStream;
@@ -85,7 +85,7 @@ pub(crate) async fn convert_to_wav(
     directory: &Path,
     recording: &RecordingFile,
     mime: &str,
-    requester: Option<Requester>,
+    work_share: Option<WorkShare>,
     decoder: Option<&dyn AudioDecoder>,
 ) -> Result<Option<RecordingFile>, SpeechError> {
     let (content, bytes, head) = reopen(recording).await.map_err(|error| conversion_error(&error, true))?;
@@ -94,7 +94,7 @@ pub(crate) async fn convert_to_wav(
     }
     let no_decoder = || AudioError::Unavailable { reason: "the decoder program is missing".to_owned() };
     let decoded = match decoder {
-        Some(decoder) => decoder.decode(Recording { content, bytes, mime: mime.to_owned(), requester }).await,
+        Some(decoder) => decoder.decode(Recording { content, bytes, mime: mime.to_owned(), work_share }).await,
         None => Err(no_decoder()),
     };
     let samples = match decoded {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{Attachment, Requester, Sha256};
+use satchel_domain::{Attachment, Sha256, WorkShare};
 use satchel_ports::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 use tokio::{
     sync::{OnceCell, Semaphore},
@@ -84,7 +84,7 @@ impl Previews {
             page: None,
             max_side: MAX_PREVIEW_SIDE,
             max_bytes: MAX_PREVIEW_BYTES,
-            requester: Some(Requester::from_conversation(file.conversation.clone())),
+            work_share: Some(WorkShare::from_conversation(file.conversation.clone())),
         };
         let _permit = self.worker.acquire().await.map_err(|_closed| Unavailable)?;
         // Dropping the future stops the worker, so nothing else needs to cancel it.

@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use satchel_domain::{ChannelName, ConversationId, Requester};
+use satchel_domain::{ChannelName, ConversationId, WorkShare};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Shares a number of workers between those who request work.
@@ -68,8 +68,8 @@ impl SlotPool {
     }
 
     /// Waits for a slot. Dropping the call leaves the queue.
-    pub async fn acquire(self: &Arc<Self>, requester: Option<&Requester>) -> SlotPermit {
-        let Some(Requester { conversation, person }) = requester else {
+    pub async fn acquire(self: &Arc<Self>, work_share: Option<&WorkShare>) -> SlotPermit {
+        let Some(WorkShare { conversation, person }) = work_share else {
             return self.acquire_as(Holder::Unnamed).await;
         };
         let holder = Holder::Conversation(conversation.clone());
@@ -136,18 +136,18 @@ mod tests {
 
     use super::*;
 
-    fn requester_in(key: &str) -> Requester {
-        Requester::from_conversation(ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap())
+    fn share_in(key: &str) -> WorkShare {
+        WorkShare::from_conversation(ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap())
     }
 
-    fn requester_by(person: &str, key: &str) -> Requester {
-        Requester { person: Some(person.to_owned()), ..requester_in(key) }
+    fn share_by(person: &str, key: &str) -> WorkShare {
+        WorkShare { person: Some(person.to_owned()), ..share_in(key) }
     }
 
     #[tokio::test]
     async fn slots_are_limited_per_conversation_and_in_total() {
         let pool = SlotPool::new(3, 2);
-        let (a, b) = (requester_in("a"), requester_in("b"));
+        let (a, b) = (share_in("a"), share_in("b"));
         let first = pool.acquire(Some(&a)).now_or_never().unwrap();
         let _second = pool.acquire(Some(&a)).now_or_never().unwrap();
         assert!(pool.acquire(Some(&a)).now_or_never().is_none(), "a third of one conversation");
@@ -162,7 +162,7 @@ mod tests {
         let pool = SlotPool::new(2, 1);
         let unnamed = pool.acquire(None).now_or_never().unwrap();
         assert!(pool.acquire(None).now_or_never().is_none(), "all of it shares one limit");
-        assert!(pool.acquire(Some(&requester_in("a"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&share_in("a"))).now_or_never().is_some());
         drop(unnamed);
         assert!(pool.acquire(None).now_or_never().is_some());
     }
@@ -171,12 +171,12 @@ mod tests {
     #[tokio::test]
     async fn newcomer_is_served_after_one_slot_despite_queue() {
         let pool = SlotPool::new(1, 2);
-        let (busy, new) = (requester_in("busy"), requester_in("new"));
-        let mut running = Some(pool.acquire(Some(&requester_in("third"))).await);
+        let (busy, new) = (share_in("busy"), share_in("new"));
+        let mut running = Some(pool.acquire(Some(&share_in("third"))).await);
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for (who, number) in (0..200).map(|number| (&busy, number)).chain([(&new, 0)]) {
-            let (pool, who, order) = (Arc::clone(&pool), Requester::clone(who), Arc::clone(&order));
+            let (pool, who, order) = (Arc::clone(&pool), WorkShare::clone(who), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 let slot = pool.acquire(Some(&who)).await;
                 order.lock().unwrap().push((who, number));
@@ -199,22 +199,22 @@ mod tests {
     async fn many_conversations_of_one_person_leave_free_slots() {
         let pool = SlotPool::new(3, 2);
         let taken: Vec<_> =
-            (0..20).filter_map(|n| pool.acquire(Some(&requester_by("busy", &n.to_string()))).now_or_never()).collect();
+            (0..20).filter_map(|n| pool.acquire(Some(&share_by("busy", &n.to_string()))).now_or_never()).collect();
         assert_eq!(taken.len(), 2, "as many as one conversation has");
-        assert!(pool.acquire(Some(&requester_by("new", "20"))).now_or_never().is_some());
-        assert!(pool.acquire(Some(&requester_by("new", "0"))).now_or_never().is_some(), "also where the busy one is");
-        assert!(pool.acquire(Some(&requester_in("21"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&share_by("new", "20"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&share_by("new", "0"))).now_or_never().is_some(), "also where the busy one is");
+        assert!(pool.acquire(Some(&share_in("21"))).now_or_never().is_some());
     }
 
     /// All slots are taken by others; the new one's turn comes right after the one that the busy person waits with.
     #[tokio::test]
     async fn person_queues_with_only_one_conversation() {
         let pool = SlotPool::new(1, 2);
-        let mut running = Some(pool.acquire(Some(&requester_in("third"))).await);
+        let mut running = Some(pool.acquire(Some(&share_in("third"))).await);
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
-        let busy = (0..50).map(|n| requester_by("busy", &n.to_string()));
-        for requester in busy.chain([requester_by("new", "new")]) {
+        let busy = (0..50).map(|n| share_by("busy", &n.to_string()));
+        for requester in busy.chain([share_by("new", "new")]) {
             let (pool, order) = (Arc::clone(&pool), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 let slot = pool.acquire(Some(&requester)).await;
@@ -236,20 +236,18 @@ mod tests {
     #[tokio::test]
     async fn queued_person_in_group_blocks_no_other_member() {
         let pool = SlotPool::new(4, 2);
-        let _busy = [
-            pool.acquire(Some(&requester_by("busy", "a"))).await,
-            pool.acquire(Some(&requester_by("busy", "b"))).await,
-        ];
-        let third = requester_by("busy", "group");
+        let _busy =
+            [pool.acquire(Some(&share_by("busy", "a"))).await, pool.acquire(Some(&share_by("busy", "b"))).await];
+        let third = share_by("busy", "group");
         let mut waiting = Box::pin(pool.acquire(Some(&third)));
         assert!(matches!(poll!(&mut waiting), Poll::Pending));
-        assert!(pool.acquire(Some(&requester_by("other", "group"))).now_or_never().is_some());
+        assert!(pool.acquire(Some(&share_by("other", "group"))).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn abandoned_wait_blocks_nobody() {
         let pool = SlotPool::new(1, 1);
-        let (a, b) = (requester_in("a"), requester_in("b"));
+        let (a, b) = (share_in("a"), share_in("b"));
         let slot = pool.acquire(Some(&a)).await;
         let mut waiting: Vec<_> = [&a, &b, &b].into_iter().map(|who| Box::pin(pool.acquire(Some(who)))).collect();
         for future in &mut waiting {
@@ -265,7 +263,7 @@ mod tests {
     async fn released_conversation_leaves_nothing_behind() {
         let pool = SlotPool::new(2, 1);
         for number in 0..100 {
-            let conversation = requester_by("somebody", &number.to_string());
+            let conversation = share_by("somebody", &number.to_string());
             let slot = pool.acquire(Some(&conversation)).await;
             assert!(pool.acquire(Some(&conversation)).now_or_never().is_none());
             assert_eq!(pool.queues().len(), 2, "they are kept while there is a slot");
@@ -278,7 +276,7 @@ mod tests {
     #[test]
     fn slots_released_at_once_leave_nothing_behind() {
         let pool = SlotPool::new(2, 2);
-        let requester = requester_by("somebody", "a");
+        let requester = share_by("somebody", "a");
         for round in 0..5_000 {
             let slots = [(); 2].map(|()| pool.acquire(Some(&requester)).now_or_never().unwrap());
             let start = std::sync::Barrier::new(slots.len());

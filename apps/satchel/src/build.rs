@@ -134,7 +134,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         let PlaybookOptions { playbooks, environment, policy } = declared;
         let (fetcher, blobs) = (Arc::clone(&fetcher), Arc::clone(&blobs));
         let (documents, images, speech) = (documents.clone(), images.clone(), speech.clone());
-        let content = ContentServices { files, fetcher, blobs, documents, speech, images, requester: None, policy };
+        let content = ContentServices { files, fetcher, blobs, documents, speech, images, work_share: None, policy };
         Arc::new(PlaybookServices::new(playbooks, environment, content))
     });
     let tool_services = ToolServices {

@@ -1,7 +1,7 @@
 //! For whom a turn's calls run: for the person whose text the model has read last, with no more rights than anyone whose text
 //! it has read. Pure.
 
-use satchel_domain::{Requester, Sender, SystemTask};
+use satchel_domain::{Sender, SystemTask, WorkShare};
 use satchel_ports::ledger::{QueuedMessage, QueuedTurn};
 
 use crate::rounds::Rounds;
@@ -16,7 +16,7 @@ pub(crate) struct CallRequester {
     /// Whether a schedule or a reminder has started the turn, and no person has written into it since.
     pub(crate) is_scheduled: bool,
     /// For whom workers and models do the work; `None` for a turn without messages.
-    pub(crate) work_share: Option<Requester>,
+    pub(crate) work_share: Option<WorkShare>,
 }
 
 impl CallRequester {
@@ -34,7 +34,7 @@ impl CallRequester {
                 person: (*last).clone(),
                 is_shared: others.iter().any(|other| !other.is_same_person(last)),
                 is_scheduled,
-                work_share: conversation.map(|conversation| Requester::from_sender(conversation, last)),
+                work_share: conversation.map(|conversation| WorkShare::from_sender(conversation, last)),
             },
             None => {
                 let first = turn.messages.first().map(|queued| queued.message.sender.clone());
@@ -42,7 +42,7 @@ impl CallRequester {
                     person: first.unwrap_or_else(|| Sender::new("", "")),
                     is_shared: false,
                     is_scheduled,
-                    work_share: conversation.map(Requester::from_conversation),
+                    work_share: conversation.map(WorkShare::from_conversation),
                 }
             }
         }

@@ -4,8 +4,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use satchel_domain::{
-    Attachment, AttachmentSource, CallId, NewAttachment, OutcomeFile, RecordedOutcome, Requester, Sender, ToolCall,
-    ToolOutcome, TurnId, size,
+    Attachment, AttachmentSource, CallId, NewAttachment, OutcomeFile, RecordedOutcome, Sender, ToolCall, ToolOutcome,
+    TurnId, WorkShare, size,
 };
 use satchel_ports::{
     BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
@@ -61,7 +61,7 @@ pub struct CallScope {
     /// The person whose text the model has read last.
     pub requester: Sender,
     /// For whom workers do the work of the calls.
-    pub work_share: Requester,
+    pub work_share: WorkShare,
     /// Whether others can read along.
     pub group: bool,
     /// Whether the model has read texts of others too.

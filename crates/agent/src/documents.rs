@@ -1,7 +1,7 @@
 //! The text of documents that people send, for a model that doesn't take them.
 
 use satchel_attachments::document::{NOT_TAKEN, describe_pages, join_pages, may_have_text, name_file, read_document};
-use satchel_domain::{Attachment, Requester};
+use satchel_domain::{Attachment, WorkShare};
 use satchel_ports::{DocumentReader, ModelMessage, language_model::InputSupport, ledger::QueuedTurn};
 
 use crate::{AgentProfile, AgentServices, prompt::escape_markers, rounds, run::work_share};
@@ -28,14 +28,14 @@ pub(crate) async fn document_messages(
         return Vec::new();
     }
     let support = agent.model.input_support();
-    let requester = work_share(turn);
+    let work_share = work_share(turn);
     let can_read_on = agent.tools.find(READ_TOOL).is_some();
     let mut messages = Vec::new();
     let mut room = MAX_TEXT_BYTES;
     for file in files.iter().filter(|file| needs_text(file, &support)) {
         let read = match room {
             0 => Err("there is no room left for it here".to_owned()),
-            room => read(reader.as_ref(), file, requester.as_ref(), room, can_read_on).await,
+            room => read(reader.as_ref(), file, work_share.as_ref(), room, can_read_on).await,
         };
         match read {
             Ok((heading, text)) => {
@@ -67,11 +67,11 @@ fn needs_text(file: &Attachment, support: &InputSupport) -> bool {
 async fn read(
     reader: &dyn DocumentReader,
     file: &Attachment,
-    requester: Option<&Requester>,
+    work_share: Option<&WorkShare>,
     room: usize,
     can_read_on: bool,
 ) -> Result<(String, String), String> {
-    let document = read_document(reader, &file.stored(), requester, None, room).await;
+    let document = read_document(reader, &file.stored(), work_share, None, room).await;
     let document = document.map_err(|error| error.to_string())?;
     let text = join_pages(&document);
     let last = document.pages.last().ok_or("it has no pages")?;

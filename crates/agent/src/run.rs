@@ -7,7 +7,7 @@ use std::{
 };
 
 use satchel_domain::{
-    CallId, Ending, InboxId, OutgoingResponse, Requester, TaskRequest, ToolCall,
+    CallId, Ending, InboxId, OutgoingResponse, TaskRequest, ToolCall, WorkShare,
     fold::{EMPTY_RESPONSE_TEXT, fold, with_earlier_files, with_voice_reply},
 };
 use satchel_ports::{
@@ -97,7 +97,7 @@ pub async fn run_turn(
     let CallRequester { person, is_shared, is_scheduled, work_share } = CallRequester::find(&turn, &rounds);
     let scope = CallScope {
         requester: person,
-        work_share: work_share.unwrap_or_else(|| Requester::from_conversation(lane.lease.conversation.clone())),
+        work_share: work_share.unwrap_or_else(|| WorkShare::from_conversation(lane.lease.conversation.clone())),
         group: turn.messages.iter().any(|queued| queued.message.group),
         is_shared,
         scheduled: is_scheduled,
@@ -225,7 +225,7 @@ async fn resume_and_run(
     let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
     messages.extend(prompt::initial_messages(turn, receipt, documents, &heading_context(services, lane)));
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
-    let request = ModelRequest { system, messages, tools, requester: work_share(turn) };
+    let request = ModelRequest { system, messages, tools, work_share: work_share(turn) };
     let opening = Opening { request, task: None };
     run_loop(services, lane, turn, scope, opening, rounds, deltas).await
 }
@@ -304,7 +304,7 @@ pub(crate) async fn run_loop(
             Some(response) => response,
             None => {
                 request.messages.truncate(initial_len);
-                request.requester = CallRequester::find(turn, rounds).work_share;
+                request.work_share = CallRequester::find(turn, rounds).work_share;
                 request
                     .messages
                     .extend(prompt::trigger_note(turn, rounds).into_iter().chain(rounds.to_model_messages(&context)));
@@ -460,7 +460,7 @@ async fn read_steering(
 }
 
 /// For whom workers and models do the work of a turn that has not started; `None` for a turn without messages.
-pub(crate) fn work_share(turn: &QueuedTurn) -> Option<Requester> {
+pub(crate) fn work_share(turn: &QueuedTurn) -> Option<WorkShare> {
     CallRequester::find(turn, &Rounds::default()).work_share
 }
 

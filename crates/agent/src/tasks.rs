@@ -284,7 +284,7 @@ impl<'a> TaskRun<'a> {
         let heading = heading_context(services, lane);
         messages.extend(prompt::task_messages(&step.task.id, given, task_prompt, turn, &heading));
         let (system, tools) = (agent.instructions.clone(), agent.tools.specs());
-        let request = ModelRequest { system, messages, tools, requester: work_share(turn) };
+        let request = ModelRequest { system, messages, tools, work_share: work_share(turn) };
         Ok((Arc::clone(agent), Opening { request, task: Some(step.task.id.clone()) }))
     }
 }
@@ -321,8 +321,8 @@ async fn content_parts(
     list: &EffectiveList,
     agent: &AgentProfile,
 ) -> Result<Vec<ScopedPart>, PreparationError> {
-    let requester = work_share(turn);
-    let content = ContentServices { files: Arc::new(files), requester, ..playbooks.content.clone() };
+    let work_share = work_share(turn);
+    let content = ContentServices { files: Arc::new(files), work_share, ..playbooks.content.clone() };
     // The ledger doesn't know these files: they belong to the configuration, not to the conversation.
     let record = |filename: Filename, stored: StoredBlob| {
         let (id, now) = (AttachmentId(services.ids.next()), services.clock.now());

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures::{TryStreamExt, stream};
-use satchel_domain::{Filename, MediaInfo, Requester, StoredBlob, filename::is_unsafe_char, size};
+use satchel_domain::{Filename, MediaInfo, StoredBlob, WorkShare, filename::is_unsafe_char, size};
 use satchel_ports::{
     BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
     Recording, ScaledImage, Speech, SpeechError,
@@ -45,7 +45,7 @@ pub struct ContentServices {
     /// Makes images smaller; `None` where nothing does.
     pub images: Option<Arc<dyn ImageScaler>>,
     /// For whom workers do this; `None` where nobody knows.
-    pub requester: Option<Requester>,
+    pub work_share: Option<WorkShare>,
     pub policy: ResolutionPolicy,
 }
 
@@ -178,9 +178,14 @@ async fn first_pages(
     let OpenedFile { mime, bytes, sha256, media, .. } = file;
     let stored = StoredBlob { sha256: *sha256, bytes: *bytes, mime: mime.clone(), media: *media };
     store(file, filename(item), item, services).await?;
-    let read =
-        document::read_document(reader.as_ref(), &stored, services.requester.as_ref(), Some(max_pages), MAX_TEXT_BYTES)
-            .await;
+    let read = document::read_document(
+        reader.as_ref(),
+        &stored,
+        services.work_share.as_ref(),
+        Some(max_pages),
+        MAX_TEXT_BYTES,
+    )
+    .await;
     let text = read.map_err(|error| failed(&error.to_string()))?;
     let heading = document::describe_pages(&label_of(item, file), &text, "because you are given its first pages alone");
     Ok(vec![ContentPart::Text(format!("{heading}:{}", document::join_pages(&text)))])
@@ -218,7 +223,7 @@ async fn scale(
         page: None,
         max_side,
         max_bytes: MAX_SCALED_BYTES,
-        requester: services.requester.clone(),
+        work_share: services.work_share.clone(),
     };
     // Dropping the future stops the worker, so nothing else needs to cancel it.
     let scaled = scaler.scale(&request, &CancellationToken::new()).await.map_err(|error| failed(error.to_string()))?;
@@ -285,8 +290,8 @@ async fn read_text(resolved: &Resolved, file: &OpenedFile) -> Result<Option<Stri
 /// What is said in a recording; `None` where nothing transcribes.
 async fn transcribe(file: &OpenedFile, services: &ContentServices) -> Option<Result<String, SpeechError>> {
     let speech = services.speech.as_ref().filter(|speech| speech.can_transcribe())?;
-    let (content, mime, requester) = (file.content.read(), file.mime.clone(), services.requester.clone());
-    let recording = Recording { content, bytes: file.bytes, mime, requester };
+    let (content, mime, work_share) = (file.content.read(), file.mime.clone(), services.work_share.clone());
+    let recording = Recording { content, bytes: file.bytes, mime, work_share };
     let transcribed = speech.transcribe(recording).await;
     Some(transcribed.inspect_err(|error| {
         tracing::warn!(mime = file.mime, %error, "a declared recording can't be transcribed; its model or task is told");
@@ -296,7 +301,7 @@ async fn transcribe(file: &OpenedFile, services: &ContentServices) -> Option<Res
 /// The text of a document; `None` where nothing reads it.
 async fn document_text(file: &StoredBlob, services: &ContentServices) -> Option<DocumentText> {
     let reader = services.documents.as_ref()?;
-    let read = document::read_document(reader.as_ref(), file, services.requester.as_ref(), None, MAX_TEXT_BYTES).await;
+    let read = document::read_document(reader.as_ref(), file, services.work_share.as_ref(), None, MAX_TEXT_BYTES).await;
     read.map_err(|error| tracing::info!(mime = file.mime, %error, "a declared document has no text; its model is told"))
         .ok()
 }

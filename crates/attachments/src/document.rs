@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{Attachment, Requester, StoredBlob, filename::is_unsafe_char, size};
+use satchel_domain::{Attachment, StoredBlob, WorkShare, filename::is_unsafe_char, size};
 use satchel_ports::{DocumentError, DocumentReader, DocumentRequest, DocumentText};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +25,7 @@ pub fn may_have_text(mime: &str, bytes: u64) -> bool {
 pub async fn read_document(
     reader: &dyn DocumentReader,
     file: &StoredBlob,
-    requester: Option<&Requester>,
+    work_share: Option<&WorkShare>,
     last_page: Option<u32>,
     max_text_bytes: usize,
 ) -> Result<DocumentText, DocumentError> {
@@ -37,7 +37,7 @@ pub async fn read_document(
         last_page,
         offset: 0,
         max_text_bytes: max_text_bytes as u64,
-        requester: requester.cloned(),
+        work_share: work_share.cloned(),
     };
     // Dropping the future stops the worker, so nothing else needs to cancel it.
     reader.read_text(&request, &CancellationToken::new()).await

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
-use satchel_domain::{Requester, Sha256};
+use satchel_domain::{Sha256, WorkShare};
 use tokio_util::sync::CancellationToken;
 
 /// A stored document, and which of its pages are wanted.
@@ -24,7 +24,7 @@ pub struct DocumentRequest {
     /// The most bytes of text that are wanted.
     pub max_text_bytes: u64,
     /// For whom, so that one person's files don't keep those of others waiting; `None` where nobody knows.
-    pub requester: Option<Requester>,
+    pub work_share: Option<WorkShare>,
 }
 
 impl DocumentRequest {

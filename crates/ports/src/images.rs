@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use satchel_domain::{Requester, Sha256};
+use satchel_domain::{Sha256, WorkShare};
 use tokio_util::sync::CancellationToken;
 
 /// A stored image or document, and how large the result may be.
@@ -21,7 +21,7 @@ pub struct ImageRequest {
     /// The size of the result, in bytes.
     pub max_bytes: u64,
     /// For whom, so that one person's files don't keep those of others waiting; `None` where nobody knows.
-    pub requester: Option<Requester>,
+    pub work_share: Option<WorkShare>,
 }
 
 /// An image that was scaled and encoded again.

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, num::NonZeroU64, pin::Pin, sync::Arc};
 use async_trait::async_trait;
 use futures::Stream;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Picture, Requester, Sha256,
-    StoredBlob, ViewedFile, Visibility, remedy,
+    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Picture, Sha256, StoredBlob,
+    ViewedFile, Visibility, WorkShare, remedy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -175,7 +175,7 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolSpec]>,
     /// For whom; no provider is sent it. An adapter that has copies of images made says for whom.
     #[serde(skip)]
-    pub requester: Option<Requester>,
+    pub work_share: Option<WorkShare>,
 }
 
 /// What was used.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use satchel_domain::{Requester, Visibility, WakeRequest};
+use satchel_domain::{Visibility, WakeRequest, WorkShare};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ pub struct ScriptRequest {
     /// Variables that it finds set.
     pub globals: Map<String, Value>,
     /// For whom it runs; waiting scripts are scheduled fairly between conversations, and between people.
-    pub requester: Requester,
+    pub work_share: WorkShare,
     /// How long it may run.
     pub time_limit: Duration,
 }

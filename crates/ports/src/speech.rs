@@ -1,7 +1,7 @@
 //! The port for speech synthesis and transcription.
 
 use async_trait::async_trait;
-use satchel_domain::{Requester, remedy};
+use satchel_domain::{WorkShare, remedy};
 
 use crate::ByteStream;
 
@@ -24,7 +24,7 @@ pub struct Recording {
     /// What the bytes were found to be, such as `audio/ogg`.
     pub mime: String,
     /// For whom, so that one person's files don't keep those of others waiting; `None` where nobody knows.
-    pub requester: Option<Requester>,
+    pub work_share: Option<WorkShare>,
 }
 
 /// Why synthesis or transcription failed.

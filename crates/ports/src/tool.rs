@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, Filename, NewAttachment, Requester, Sender,
-    StoredBlob, ToolOutcome, WorkspacePath,
+    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, Filename, NewAttachment, Sender, StoredBlob,
+    ToolOutcome, WorkShare, WorkspacePath,
 };
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ pub struct ToolContext {
     /// The person for whom the call runs: whose text the model has read last in this turn.
     pub requester: Sender,
     /// For whom workers do the call's work.
-    pub work_share: Requester,
+    pub work_share: WorkShare,
     /// Whether others can read along in the conversation.
     pub group: bool,
     /// Whether the model has read texts of others too in this turn. The call has no more rights than in a group.

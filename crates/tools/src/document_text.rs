@@ -61,7 +61,7 @@ pub(crate) async fn read_pages(
         last_page: selection.last_page,
         offset: selection.offset,
         max_text_bytes: selection.max_bytes,
-        requester: Some(context.work_share.clone()),
+        work_share: Some(context.work_share.clone()),
     };
     let text = reader.read_text(&request, &context.cancel).await.map_err(|error| read_error(attachment, error))?;
     check_selection(attachment, selection, &text)?;

@@ -140,7 +140,7 @@ impl Tool for ExecuteScript {
         let request = ScriptRequest {
             source: script,
             globals,
-            requester: context.work_share.clone(),
+            work_share: context.work_share.clone(),
             time_limit: self.rules.time_limit,
         };
         let evaluation = self.host.run(&request, &functions, &context.cancel).await;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, DiskFull, Filename, MediaInfo, OutcomeFile,
-    Requester, Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
+    Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility, WorkShare, WorkspacePath,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, ImageScaler, ManualClock, MockFetcher,
@@ -403,7 +403,7 @@ impl ToolHarness {
             call: CallId { turn: turn(), ordinal: 3 },
             tool: "a_tool".to_owned(),
             requester: Sender::new("1", "Ada"),
-            work_share: Requester::from_sender(conversation(), &Sender::new("1", "Ada")),
+            work_share: WorkShare::from_sender(conversation(), &Sender::new("1", "Ada")),
             group: false,
             is_shared: false,
             scheduled: false,

@@ -25,10 +25,10 @@ const TIME_FACTOR: u32 = 10;
 #[async_trait]
 impl AudioDecoder for DecoderWorkers {
     async fn decode(&self, recording: Recording) -> Result<ByteStream, AudioError> {
-        let Recording { content, bytes, mime, requester } = recording;
+        let Recording { content, bytes, mime, work_share } = recording;
         let size_reason = |limit: &str| format!("a recording of at most {limit} can be decoded");
         let kind = WorkerKind { activity: ACTIVITY, max_line_bytes: MAX_CHUNK_LINE_BYTES, size_reason };
-        let (worker, slot) = self.start_worker(&self.sound_slots, requester.as_ref(), bytes, kind).await?;
+        let (worker, slot) = self.start_worker(&self.sound_slots, work_share.as_ref(), bytes, kind).await?;
         let time_limit = self.settings.time_limit * TIME_FACTOR;
         let mut samples =
             SampleReader { worker, _slot: slot, time_limit, deadline: Instant::now() + time_limit, bytes: 0 };

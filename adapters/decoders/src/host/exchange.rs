@@ -1,6 +1,6 @@
 //! One file whose output is collected before it is returned: checks every message that comes back.
 
-use satchel_domain::{Requester, Sha256};
+use satchel_domain::{Sha256, WorkShare};
 use satchel_ports::Blobs;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ pub(super) struct DecoderInput<'a> {
     pub(super) bytes: u64,
     pub(super) mime: &'a str,
     /// For whom.
-    pub(super) requester: Option<&'a Requester>,
+    pub(super) work_share: Option<&'a WorkShare>,
 }
 
 /// Collects what a worker makes of a file, and checks each message of it.

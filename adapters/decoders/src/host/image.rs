@@ -17,9 +17,9 @@ use crate::protocol::{
 #[async_trait]
 impl ImageScaler for DecoderWorkers {
     async fn scale(&self, request: &ImageRequest, cancel: &CancellationToken) -> Result<ScaledImage, ImageError> {
-        let ImageRequest { sha256, bytes, mime, page, max_side, max_bytes, requester } = request;
+        let ImageRequest { sha256, bytes, mime, page, max_side, max_bytes, work_share } = request;
         let bounds = ImageBounds { max_side: (*max_side).max(1), max_bytes: (*max_bytes).min(MAX_IMAGE_BYTES) };
-        let input = DecoderInput { sha256, bytes: *bytes, mime, requester: requester.as_ref() };
+        let input = DecoderInput { sha256, bytes: *bytes, mime, work_share: work_share.as_ref() };
         let collector = ImageCollector { bounds, page: *page, header: None, content: Vec::new() };
         // Drawing a page may take as long as reading it.
         let slots = if page.is_some() { &self.document_slots } else { &self.image_slots };

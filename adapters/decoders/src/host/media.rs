@@ -21,7 +21,7 @@ impl MediaMeter for DecoderWorkers {
             return Err(MediaError { reason: "the decoder worker is not built yet".to_owned() });
         }
         // A store doesn't know for whom it stores.
-        let input = DecoderInput { sha256, bytes: *bytes, mime, requester: None };
+        let input = DecoderInput { sha256, bytes: *bytes, mime, work_share: None };
         // A call that is dropped is stopped, so that there is nothing to cancel.
         Ok(self.decode(&self.image_slots, input, MediaCollector, &CancellationToken::new()).await?)
     }

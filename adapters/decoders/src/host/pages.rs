@@ -19,7 +19,7 @@ impl DocumentReader for DecoderWorkers {
         request: &DocumentRequest,
         cancel: &CancellationToken,
     ) -> Result<DocumentText, DocumentError> {
-        let DocumentRequest { sha256, bytes, mime, offset, max_text_bytes, requester, .. } = request;
+        let DocumentRequest { sha256, bytes, mime, offset, max_text_bytes, work_share, .. } = request;
         let (first_page, last_page) = request.page_numbers().into_inner();
         let range = TextRange {
             first_page,
@@ -28,7 +28,7 @@ impl DocumentReader for DecoderWorkers {
             max_text_bytes: usize::try_from(*max_text_bytes).unwrap_or(usize::MAX).min(MAX_TEXT_BYTES),
             max_pages: self.settings.max_pages,
         };
-        let input = DecoderInput { sha256, bytes: *bytes, mime, requester: requester.as_ref() };
+        let input = DecoderInput { sha256, bytes: *bytes, mime, work_share: work_share.as_ref() };
         Ok(self.decode(&self.document_slots, input, PageCollector::new(range), cancel).await?)
     }
 }

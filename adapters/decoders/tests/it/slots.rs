@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use satchel_decoders::DecoderSettings;
-use satchel_domain::Requester;
+use satchel_domain::WorkShare;
 use satchel_ports::{DocumentError, DocumentRequest, ImageError, ImageRequest, ImageScaler, Recording};
 use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::stub_worker::{StubWorker, decode_with, image_request, read_with, recording, request, workers};
 
-fn requester(person: &str) -> Option<Requester> {
+fn work_share(person: &str) -> Option<WorkShare> {
     let conversation = format!("web:of-{person}").parse().unwrap();
-    Some(Requester { conversation, person: Some(person.to_owned()) })
+    Some(WorkShare { conversation, person: Some(person.to_owned()) })
 }
 
 /// A worker that never ends with files whose request has `slow` in it, and does this with others.
@@ -26,8 +26,8 @@ async fn documents_of_one_person_leave_a_worker_to_others() {
     let stub = stub("pdf", "page 1 x; done_with 1 1");
     let settings = DecoderSettings { max_concurrent: 3, queue_timeout: Duration::from_secs(1), ..stub.settings() };
     let (workers, never) = (workers(settings), CancellationToken::new());
-    let slow = DocumentRequest { requester: requester("busy"), ..request() };
-    let quick = DocumentRequest { mime: "text/html".to_owned(), requester: requester("other"), ..request() };
+    let slow = DocumentRequest { work_share: work_share("busy"), ..request() };
+    let quick = DocumentRequest { mime: "text/html".to_owned(), work_share: work_share("other"), ..request() };
     let busy = join_all((0..6).map(|_| read_with(&workers, &slow, &never)));
     let other = async {
         wait_until("two are being read", || stub.noted("numbers").lines().count() >= 2).await;
@@ -45,8 +45,8 @@ async fn recordings_of_one_person_leave_a_worker_to_others() {
     let stub = stub("ogg", "audio; content YWJjZA==; audio_end 2; exec sleep 1000");
     let settings = DecoderSettings { max_concurrent: 4, queue_timeout: Duration::from_secs(1), ..stub.settings() };
     let workers = workers(settings);
-    let slow = || Recording { requester: requester("busy"), ..recording() };
-    let quick = Recording { mime: "audio/wav".to_owned(), requester: requester("other"), ..recording() };
+    let slow = || Recording { work_share: work_share("busy"), ..recording() };
+    let quick = Recording { mime: "audio/wav".to_owned(), work_share: work_share("other"), ..recording() };
     let busy = join_all((0..3).map(|_| decode_with(&workers, slow())));
     let other = async {
         wait_until("one is being decoded", || !stub.noted("numbers").is_empty()).await;

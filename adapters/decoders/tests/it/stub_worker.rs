@@ -116,7 +116,7 @@ pub(crate) fn request() -> DocumentRequest {
         last_page: None,
         offset: 0,
         max_text_bytes: 100,
-        requester: None,
+        work_share: None,
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn image_request() -> ImageRequest {
         page: None,
         max_side: 40,
         max_bytes: 20,
-        requester: None,
+        work_share: None,
     }
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn read_with(
 pub(crate) fn recording() -> Recording {
     let chunks = DOCUMENT.chunks(4).map(|chunk| Ok(Bytes::from_static(chunk)));
     let (content, mime) = (Box::pin(stream::iter(chunks)), "audio/ogg".to_owned());
-    Recording { content, bytes: DOCUMENT.len() as u64, mime, requester: None }
+    Recording { content, bytes: DOCUMENT.len() as u64, mime, work_share: None }
 }
 
 pub(crate) fn media_request() -> MediaRequest {

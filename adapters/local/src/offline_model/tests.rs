@@ -59,7 +59,7 @@ fn with_tools(messages: Vec<ModelMessage>, tools: &[&str]) -> ModelRequest {
         tier: SafetyTier::ReadOnly,
         time_limit: None,
     };
-    ModelRequest { system: String::new(), messages, tools: tools.iter().map(spec).collect(), requester: None }
+    ModelRequest { system: String::new(), messages, tools: tools.iter().map(spec).collect(), work_share: None }
 }
 
 fn request(text: &str, attachments: &[ModelFile]) -> ModelRequest {

@@ -16,7 +16,7 @@ fn assistant(text: &str) -> ModelMessage {
 }
 
 fn request(messages: Vec<ModelMessage>) -> ModelRequest {
-    ModelRequest { system: String::new(), messages, tools: Arc::default(), requester: None }
+    ModelRequest { system: String::new(), messages, tools: Arc::default(), work_share: None }
 }
 
 fn scripted(script: Value) -> ScriptedModel {

@@ -31,7 +31,7 @@ impl LanguageModel for Noted {
 
 fn request() -> ModelRequest {
     let messages = vec![ModelMessage::User { text: "hi".into(), attachments: Vec::new() }];
-    ModelRequest { system: String::new(), messages, tools: [].into(), requester: None }
+    ModelRequest { system: String::new(), messages, tools: [].into(), work_share: None }
 }
 
 fn refusing(reason: &str, retryable: bool) -> ScriptedAnswer {

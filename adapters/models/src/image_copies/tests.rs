@@ -28,8 +28,8 @@ fn image(mime: &str, bytes: u64, side: u32, animated: bool) -> ModelFile {
     NewAttachment::new(id, AttachmentSource::User, name, stored, Timestamp(0)).into()
 }
 
-fn ann() -> Requester {
-    Requester::from_sender("web:a".parse().unwrap(), &Sender::new("7", "Ann"))
+fn ann() -> WorkShare {
+    WorkShare::from_sender("web:a".parse().unwrap(), &Sender::new("7", "Ann"))
 }
 
 fn scaled() -> ScaledImage {
@@ -93,7 +93,7 @@ async fn copy_replaces_image_and_is_made_once() {
     let mut scaler = MockImageScaler::new();
     scaler.expect_scale().once().returning(|request, _| {
         assert_eq!((request.max_side, request.max_bytes), (2_048, 20_000_000));
-        assert_eq!(request.requester, Some(ann()), "workers are shared between people");
+        assert_eq!(request.work_share, Some(ann()), "workers are shared between people");
         Ok(scaled())
     });
     let (copies, rules) = (copies(scaler), rules(ModelProvider::OpenAi, "gpt-5"));

@@ -134,7 +134,7 @@ pub(crate) fn tools() -> Arc<[ToolSpec]> {
 }
 
 pub(crate) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
-    ModelRequest { system: "Be brief.".into(), messages, tools: tools(), requester: None }
+    ModelRequest { system: "Be brief.".into(), messages, tools: tools(), work_share: None }
 }
 
 /// The same call under the id that Satchel gives it.

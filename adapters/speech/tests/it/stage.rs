@@ -92,7 +92,7 @@ pub(crate) fn recording(content: &[u8], mime: &str) -> Recording {
         content: stream::iter(pieces).boxed(),
         bytes: content.len() as u64,
         mime: mime.to_owned(),
-        requester: None,
+        work_share: None,
     }
 }
 

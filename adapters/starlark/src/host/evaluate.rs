@@ -121,7 +121,7 @@ impl<'a> EvaluationTask<'a> {
             EvaluationStop::Closed | EvaluationStop::NotDelivered => match worker.exit_status().await {
                 WorkerExit::StillRunning => self.protocol_error("it closed a pipe and went on"),
                 WorkerExit::Exited { status, complaint } => {
-                    let conversation = &self.script.requester.conversation;
+                    let conversation = &self.script.work_share.conversation;
                     tracing::warn!(%conversation, %status, complaint, "a script's worker died");
                     error::worker_exit_error(status, &complaint)
                 }
@@ -131,7 +131,7 @@ impl<'a> EvaluationTask<'a> {
     }
 
     fn protocol_error(&self, why: &str) -> ScriptError {
-        tracing::warn!(conversation = %self.script.requester.conversation, why, "a script's worker broke the protocol");
+        tracing::warn!(conversation = %self.script.work_share.conversation, why, "a script's worker broke the protocol");
         ScriptError::Failed { message: format!("the script's worker broke the protocol ({why})") }
     }
 

@@ -137,7 +137,7 @@ impl WorkerPool {
         let acquire = async {
             // Before it takes a slot, which others may need as soon as there is a program.
             self.wait_until_program_exists(script).await;
-            self.0.slots.acquire(Some(&script.requester)).await
+            self.0.slots.acquire(Some(&script.work_share)).await
         };
         timeout(settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match settings.is_program_pending() {
@@ -153,7 +153,7 @@ impl WorkerPool {
         if !settings.is_program_pending() {
             return;
         }
-        let (conversation, worker) = (&script.requester.conversation, settings.worker.display());
+        let (conversation, worker) = (&script.work_share.conversation, settings.worker.display());
         tracing::info!(%conversation, %worker, "a script waits until the script worker is built");
         settings.program().wait_until_exists().await;
     }

@@ -7,7 +7,7 @@ use satchel_ports::{ScriptError, ScriptHost, ScriptRequest};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, requester, script, value};
+use crate::stage::{StandIn, World, script, value, work_share};
 
 /// A stand-in that is put into place later.
 struct PendingStandIn {
@@ -37,7 +37,7 @@ async fn scripts_wait_until_the_worker_program_exists() {
     let pending = PendingStandIn::new();
     let pool = WorkerPool::new(pending.settings());
     let (world, cancel) = (World::default(), CancellationToken::new());
-    let scripts = ["a", "b", "c"].map(|key| ScriptRequest { requester: requester(key), ..script("") });
+    let scripts = ["a", "b", "c"].map(|key| ScriptRequest { work_share: work_share(key), ..script("") });
     let mut runs: Vec<_> = scripts.iter().map(|script| Box::pin(pool.run(script, &world, &cancel))).collect();
     for run in &mut runs {
         assert!(poll!(run).is_pending());

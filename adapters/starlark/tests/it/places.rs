@@ -10,10 +10,10 @@ use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, gone, requester, script, value};
+use crate::stage::{StandIn, World, gone, script, value, work_share};
 
 fn of(key: &str) -> ScriptRequest {
-    ScriptRequest { requester: requester(key), ..script("") }
+    ScriptRequest { work_share: work_share(key), ..script("") }
 }
 
 #[tokio::test]

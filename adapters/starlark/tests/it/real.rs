@@ -12,7 +12,7 @@ use satchel_starlark::{ScriptPoolSettings, WorkerPool, probe};
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{StandIn, World, failure, real_worker, requester, script, timed_out, value};
+use crate::stage::{StandIn, World, failure, real_worker, script, timed_out, value, work_share};
 
 fn pool() -> WorkerPool {
     WorkerPool::new(ScriptPoolSettings::new(real_worker()))
@@ -153,7 +153,7 @@ async fn two_hundred_concurrent_scripts_all_run() {
     let (pool, world) = (pool(), World::default());
     let scripts: Vec<_> = (0..200)
         .map(|number| ScriptRequest {
-            requester: requester(&(number % 10).to_string()),
+            work_share: work_share(&(number % 10).to_string()),
             ..script(&format!("echo({number})\nreturn {number}"))
         })
         .collect();

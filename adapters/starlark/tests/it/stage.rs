@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use futures::StreamExt;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use satchel_domain::{ChannelName, ConversationId, Requester};
+use satchel_domain::{ChannelName, ConversationId, WorkShare};
 use satchel_ports::{
     ByteStream, HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest,
     script_host::{FunctionCall, NewScriptFile},
@@ -219,16 +219,16 @@ impl HostFunctions for World {
     }
 }
 
-/// A requester whose conversation counts alone.
-pub(crate) fn requester(key: &str) -> Requester {
-    Requester::from_conversation(ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap())
+/// A share of a conversation alone.
+pub(crate) fn work_share(key: &str) -> WorkShare {
+    WorkShare::from_conversation(ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap())
 }
 
 pub(crate) fn script(source: &str) -> ScriptRequest {
     ScriptRequest {
         source: source.to_owned(),
         globals: Map::new(),
-        requester: requester("a"),
+        work_share: work_share("a"),
         time_limit: Duration::from_secs(20),
     }
 }

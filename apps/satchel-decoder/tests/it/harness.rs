@@ -42,7 +42,7 @@ pub(crate) fn document_request(number: u8, bytes: usize, mime: &str) -> Document
         last_page: None,
         offset: 0,
         max_text_bytes: 64 << 10,
-        requester: None,
+        work_share: None,
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn image_request(number: u8, bytes: usize) -> ImageRequest {
         page: None,
         max_side: 150,
         max_bytes: 1 << 20,
-        requester: None,
+        work_share: None,
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn scale(
 pub(crate) async fn count_samples(settings: DecoderSettings, content: Vec<u8>) -> Result<usize, AudioError> {
     let bytes = content.len() as u64;
     let content: ByteStream = Box::pin(stream::iter([Ok(Bytes::from(content))]));
-    let recording = Recording { content, bytes, mime: "audio/test".to_owned(), requester: None };
+    let recording = Recording { content, bytes, mime: "audio/test".to_owned(), work_share: None };
     let samples = workers(settings, Vec::new()).decode(recording).await?;
     let bytes = samples.try_fold(0, async |bytes, chunk| Ok(bytes + chunk.len())).await;
     bytes.map(|bytes| bytes / 2).map_err(|error| *error.into_inner().unwrap().downcast::<AudioError>().unwrap())

@@ -88,7 +88,7 @@ fn deltas(services: &AgentServices) -> DeltaSink {
 async fn asked(script: Result<Script, ModelError>) -> (Result<ModelResponse, ModelError>, String) {
     let services = services(script);
     let deltas = deltas(&services);
-    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default(), requester: None };
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default(), work_share: None };
     let mut written = String::new();
     let (model, first_call) = (&*services.agents.default_agent().model, CallId { turn: TURN, ordinal: 7 });
     let answer = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &deltas).await;
@@ -145,7 +145,7 @@ async fn unresponsive_model_request_times_out() {
         }
     }
     let deltas = deltas(&services(Ok(Vec::new())));
-    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default(), requester: None };
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default(), work_share: None };
     let first_call = CallId { turn: TURN, ordinal: 0 };
     let mut written = String::new();
     let answer = call_model(&Deaf, IDLE_TIMEOUT, &request, first_call, &mut written, &deltas).await;
@@ -171,7 +171,7 @@ async fn errors_and_broken_answers_keep_what_was_written() {
 async fn partial_text_survives_cancelled_model_call() {
     let services = services(Ok(vec![text(0, "Half an "), text(1, "answer"), (0, None)]));
     let deltas = deltas(&services);
-    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default(), requester: None };
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default(), work_share: None };
     let mut written = String::new();
     let (model, first_call) = (&*services.agents.default_agent().model, CallId { turn: TURN, ordinal: 0 });
     let asking = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &deltas);

@@ -130,7 +130,7 @@ fn services(files: MachineFiles, documents: Option<MockDocumentReader>) -> Conte
         fetcher: Arc::new(MockFetcher::new()),
         blobs: Arc::new(blobs),
         images: None,
-        requester: None,
+        work_share: None,
         speech: None,
         documents: documents.map(|documents| Arc::new(documents) as _),
         policy: ResolutionPolicy { max_download_bytes: 1_000, allowed_types },

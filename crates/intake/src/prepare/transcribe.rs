@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use satchel_domain::{Attachment, Requester, Sender, TurnId, filename::is_unsafe_char, size};
+use satchel_domain::{Attachment, Sender, TurnId, WorkShare, filename::is_unsafe_char, size};
 use satchel_ports::{
     Activity, LedgerError, Recording, Speech, SpeechError,
     ledger::{InboundFileState, QueuedMessage, QueuedTurn, Transcription},
@@ -141,8 +141,8 @@ async fn try_transcribe(
         tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");
         speech_error("the recording can't be read".to_owned(), true)
     })?;
-    let requester = Some(Requester::from_sender(recording.conversation.clone(), sender));
-    let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone(), requester };
+    let work_share = Some(WorkShare::from_sender(recording.conversation.clone(), sender));
+    let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone(), work_share };
     speech.transcribe(recording).await.map(|text| sanitize_transcript(&text))
 }
 

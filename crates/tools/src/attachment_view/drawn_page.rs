@@ -74,7 +74,7 @@ async fn draw_page(
         page: Some(page),
         max_side: MAX_SIDE,
         max_bytes: MAX_PICTURE_BYTES,
-        requester: Some(context.work_share.clone()),
+        work_share: Some(context.work_share.clone()),
     };
     let drawn = images.scale(&request, &context.cancel).await.map_err(|error| error.to_string())?;
     let ScaledImage { mime, width, height, content } = drawn;

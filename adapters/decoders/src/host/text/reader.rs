@@ -68,7 +68,7 @@ impl CachedDocumentReader {
     ) -> Result<DocumentText, DocumentError> {
         let mut recognition = Recognition::default();
         if document.unrecognized_pages(request.page_numbers()).next().is_some() {
-            match recognizer.acquire(request.requester.as_ref(), cancel).await? {
+            match recognizer.acquire(request.work_share.as_ref(), cancel).await? {
                 Some(_slot) => {
                     // Whoever had the slot before may have recognised the same document.
                     if let Some(newer) = self.texts.load(request.sha256, self.version(&request.mime)).await {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_domain::{Requester, size::format_bytes};
+use satchel_domain::{WorkShare, size::format_bytes};
 use satchel_ports::{DocumentError, DocumentRequest, ImageError, ImageRequest, ImageScaler};
 use satchel_worker_process::{SlotPermit, SlotPool, collect_output, program_name, run_user_program};
 use tokio::{sync::mpsc, time::timeout};
@@ -106,10 +106,10 @@ impl PageRecognizer {
     /// Waits until no other document is recognised. `Ok(None)` if that takes too long.
     pub(super) async fn acquire(
         &self,
-        requester: Option<&Requester>,
+        work_share: Option<&WorkShare>,
         cancel: &CancellationToken,
     ) -> Result<Option<SlotPermit>, DocumentError> {
-        let acquire = timeout(QUEUE_TIMEOUT, self.slots.acquire(requester));
+        let acquire = timeout(QUEUE_TIMEOUT, self.slots.acquire(work_share));
         let permit = cancel.run_until_cancelled(acquire).await.ok_or(DocumentError::Cancelled)?;
         Ok(permit.ok())
     }
@@ -172,7 +172,7 @@ impl PageRecognizer {
             page: Some(page),
             max_side: MAX_SIDE,
             max_bytes: MAX_PICTURE_BYTES,
-            requester: request.requester.clone(),
+            work_share: request.work_share.clone(),
         };
         let picture = self.images.scale(&picture_request, cancel).await.map_err(|error| match error {
             ImageError::Cancelled => RecognitionError::Cancelled,

@@ -97,7 +97,7 @@ async fn synthesize_sample(speech: &dyn Speech) -> Result<(String, Vec<u8>), Spe
 async fn check_transcription(speech: &dyn Speech, voice: Vec<u8>) -> Finding {
     let bytes = voice.len() as u64;
     let content = stream::iter([Ok(voice.into())]).boxed();
-    match speech.transcribe(Recording { content, bytes, mime: "audio/ogg".to_owned(), requester: None }).await {
+    match speech.transcribe(Recording { content, bytes, mime: "audio/ogg".to_owned(), work_share: None }).await {
         Ok(text) => Finding::ok(TRANSCRIBE_CHECK, format!("{SAMPLE_TEXT:?} was transcribed as {text:?}")),
         Err(error) => failure_finding(TRANSCRIBE_CHECK, &error, "speech.transcribe"),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_domain::{Attachment, AttachmentSource, Requester};
+use satchel_domain::{Attachment, AttachmentSource, WorkShare};
 use satchel_ports::{
     DocumentError, DocumentPage, DocumentText, MockDocumentReader, SafetyTier, language_model::InputSupport,
     ledger::InboundFileState,
@@ -82,14 +82,14 @@ async fn document_is_read_as_text_before_the_message() {
 async fn work_for_a_turn_is_requested_for_its_sender() {
     let mut stage = turn_with_files(&[document(4, "contract.docx", DOCX)], MockDocumentReader::new());
     let message = &stage.turn.messages[0].message;
-    let expected = Some(Requester::from_sender(message.conversation.clone(), &message.sender));
+    let expected = Some(WorkShare::from_sender(message.conversation.clone(), &message.sender));
     let (mut reader, of_reader) = (MockDocumentReader::new(), expected.clone());
     reader.expect_read_text().times(1).returning(move |request, _| {
-        assert_eq!(request.requester, of_reader);
+        assert_eq!(request.work_share, of_reader);
         Ok(pages(&["One"], 1))
     });
     stage.documents = Some(Arc::new(reader));
-    assert_eq!(stage.play().await.requests[0].requester, expected);
+    assert_eq!(stage.play().await.requests[0].work_share, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,8 +119,8 @@ async fn work_is_shared_for_the_last_sender() {
     let played = stage.play().await;
     let person = Some("satchel".to_owned());
     assert_eq!(*shares.lock().unwrap(), [None, person.clone()]);
-    let requesters: Vec<_> = played.requests.iter().map(|request| request.requester.clone()?.person).collect();
-    assert_eq!(requesters, [None, person.clone(), person]);
+    let of_models: Vec<_> = played.requests.iter().map(|request| request.work_share.clone()?.person).collect();
+    assert_eq!(of_models, [None, person.clone(), person]);
 }
 
 /// Mutation: the process that resumes a turn finds the person in its first message alone.

@@ -60,7 +60,7 @@ fn playbooks(yaml: &str) -> Arc<PlaybookServices> {
     blobs.expect_open().returning(|_, _| Ok(Box::pin(futures::stream::iter([Ok("meow".into())]))));
     let any = || vec!["*/*".to_owned()];
     let content = ContentServices {
-        requester: None,
+        work_share: None,
         files: Arc::new(files),
         fetcher: Arc::new(EndlessFetcher),
         blobs: Arc::new(blobs),

@@ -51,7 +51,7 @@ async fn measure_reading(worker: &Path, directory: &Path) -> Result<(Duration, D
         last_page: None,
         offset: 0,
         max_text_bytes: 1 << 20,
-        requester: None,
+        work_share: None,
     };
     let workers: Arc<dyn DocumentReader> =
         Arc::new(DecoderWorkers::new(DecoderSettings::new(worker.to_owned()), Arc::clone(&blobs)));

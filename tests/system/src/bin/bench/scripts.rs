@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 use futures::future::join_all;
-use satchel_domain::Requester;
+use satchel_domain::WorkShare;
 use satchel_ports::{
     ByteStream, HostFunctions, ScriptHost, ScriptRequest,
     script_host::{FunctionCall, NewScriptFile},
@@ -108,7 +108,7 @@ async fn run_script(pool: &WorkerPool, source: &str, conversation: &str, expecte
     let script = ScriptRequest {
         source: source.to_owned(),
         globals: serde_json::Map::new(),
-        requester: Requester::from_conversation(conversation.parse().context("a conversation's name")?),
+        work_share: WorkShare::from_conversation(conversation.parse().context("a conversation's name")?),
         time_limit: Duration::from_secs(60),
     };
     let evaluation = pool.run(&script, &StubHost, &CancellationToken::new()).await;
