@@ -34,7 +34,8 @@ pub async fn record_workspace<S: Session>(db: &S, conversation: &ConversationId,
     let lane = lanes::find_id(db, conversation).await?;
     let account = account(db, conversation, lane).await?;
     match added {
-        0.. => add(db, lane, &account, added).await,
+        0 => Ok(()),
+        1.. => add(db, lane, &account, added).await,
         _ => release(db, lane, &account, recorded, -added).await,
     }
 }
