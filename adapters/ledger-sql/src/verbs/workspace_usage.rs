@@ -1,5 +1,5 @@
-//! What workspaces hold, as it counts for the quotas: each byte for its conversation, and outside groups for the person who
-//! wrote it.
+//! What workspaces hold, as it counts for the quotas: each byte for its conversation, and outside groups for a person who
+//! has written there.
 
 use satchel_domain::{ConversationId, Sender, TurnId};
 use satchel_ledger::quota::Account;
@@ -23,6 +23,8 @@ pub async fn reserve_workspace<S: Session>(db: &S, conversation: &ConversationId
 
 /// Records what a workspace holds.
 pub async fn record_workspace<S: Session>(db: &S, conversation: &ConversationId, bytes: u64) -> VerbResult<(), S> {
+    // Found first: what the lane's row guards is read behind it.
+    let lane = lanes::find_id(db, conversation).await?;
     let recorded: Option<(i64,)> = db
         .find(
             "SELECT workspace_bytes FROM usage WHERE scope = 'conversation' AND name = $1",
@@ -31,7 +33,6 @@ pub async fn record_workspace<S: Session>(db: &S, conversation: &ConversationId,
         .await?;
     let recorded = recorded.map_or(0, |(bytes,)| bytes);
     let added = rows::signed(bytes) - recorded;
-    let lane = lanes::find_id(db, conversation).await?;
     let account = account(db, conversation, lane).await?;
     match added {
         0 => Ok(()),
@@ -95,7 +96,7 @@ async fn add<S: Session>(db: &S, lane: Option<LaneId>, account: &Account, bytes:
 
 /// Counts bytes of a workspace no longer, for the people for whom they count: first for the person of the account, who may
 /// have set them aside for a write, then for nobody, then for the others, the largest share first. Nobody's count falls by
-/// more than their share, so that a person who removes the files of another has no more room elsewhere.
+/// more than their share.
 async fn release<S: Session>(
     db: &S,
     lane: Option<LaneId>,
@@ -112,6 +113,7 @@ async fn release<S: Session>(
     shares.sort_by_key(|(person, _)| is_others(person));
     let shared: i64 = shares.iter().map(|(_, bytes)| bytes).sum();
     let (mut left, mut unshared) = (released, (recorded - shared).max(0));
+    let mut taken_from = Vec::new();
     for (person, bytes) in shares {
         if is_others(&person) {
             let taken = left.min(unshared);
@@ -119,6 +121,13 @@ async fn release<S: Session>(
         }
         let taken = left.min(bytes);
         left -= taken;
+        if taken > 0 {
+            taken_from.push((person, taken));
+        }
+    }
+    // In one order for all conversations, so that none waits for another's rows.
+    taken_from.sort();
+    for (person, taken) in taken_from {
         change(db, "person", &person, -taken).await?;
         db.run(
             "UPDATE workspace_shares SET bytes = bytes - $3 WHERE lane = $1 AND person = $2",

@@ -38,7 +38,9 @@ fn rows_of(table: &str) -> Vec<SampleRow> {
         "lanes" => (1..=2).map(lane).collect(),
         "inbox" | "inbox_keys" | "inbox_files" | "attachments" => received(table),
         "journal" | "history" | "parts" | "audit" => vec![worked(table)],
-        "paired_people" | "pairings" | "wrong_codes" | "person_settings" | "usage" | "workspace_shares" => vec![person(table)],
+        "paired_people" | "pairings" | "wrong_codes" | "person_settings" | "usage" | "workspace_shares" => {
+            vec![person(table)]
+        }
         "reminders" => vec![reminder()],
         _ => vec![rest(table)],
     }
