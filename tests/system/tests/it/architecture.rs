@@ -31,7 +31,10 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("satchel-yaml", &[]),
     ("satchel-attachments", &["satchel-domain", "satchel-ports", "satchel-yaml"]),
     ("satchel-tools", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-calendar"]),
-    ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-calendar", "satchel-routing"]),
+    (
+        "satchel-agent",
+        &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-calendar", "satchel-routing"],
+    ),
     (
         "satchel-runtime",
         &["satchel-domain", "satchel-ports", "satchel-agent", "satchel-calendar", "satchel-intake", "satchel-routing"],
