@@ -146,14 +146,14 @@ pub struct NatsConnection {
 }
 
 impl NatsConnection {
-    /// Connects to the servers of the settings, and makes the streams that are missing.
+    /// Connects to the servers of the settings, makes the streams that are missing, and protects those that exist.
     ///
     /// # Errors
     /// When no server can be reached, or it refuses, or has no JetStream.
     pub async fn open(settings: &NatsSettings) -> Result<Self, NatsError> {
         let connection = Self::connect(settings).await?;
-        let created = streams::create_missing(&connection.jetstream).await;
-        created.map_err(|source| NatsError::Streams { hosts: connection.hosts.clone(), source })?;
+        let opened = streams::open(&connection.jetstream).await;
+        opened.map_err(|source| NatsError::Streams { hosts: connection.hosts.clone(), source })?;
         Ok(connection)
     }
 

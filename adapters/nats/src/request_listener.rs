@@ -29,6 +29,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a request that could not be stored.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// The longest pause after a request whose handling panics each time.
+const MAX_PANIC_DELAY: Duration = Duration::from_secs(60);
+
 /// How many senders are served at the same time.
 const MAX_CONCURRENT_SENDERS: usize = 64;
 
@@ -133,17 +136,23 @@ impl RequestListener {
     /// Takes the requests under a subject in their order, until none waits or the stream that was created then is gone.
     async fn serve_sender(self, subject: String, created: Option<String>, inbound: Arc<dyn Inbound>) {
         let mut is_failing = false;
+        let mut panic_delay = RETRY_DELAY;
         loop {
             let taking = AssertUnwindSafe(self.take_first(&subject, created.as_deref(), &inbound)).catch_unwind();
-            // A task that panics would be started again by each poll. The panic itself is written to stderr.
-            match taking.await.unwrap_or_else(|_panic| Err("the handling of the request panicked".into())) {
-                Ok(true) => is_failing = false,
-                Ok(false) => return,
-                Err(error) => {
+            match taking.await {
+                Ok(Ok(true)) => (is_failing, panic_delay) = (false, RETRY_DELAY),
+                Ok(Ok(false)) => return,
+                Ok(Err(error)) => {
                     if !mem::replace(&mut is_failing, true) {
                         log_failure(&*error, "handling a request on NATS failed; retrying");
                     }
                     sleep(RETRY_DELAY).await;
+                }
+                // A task that panics would be started again by each poll. The panic itself is written to stderr.
+                Err(_panic) => {
+                    tracing::error!(?subject, delay = ?panic_delay, "handling a request on NATS panicked; retrying");
+                    sleep(panic_delay).await;
+                    panic_delay = (panic_delay * 2).min(MAX_PANIC_DELAY);
                 }
             }
         }

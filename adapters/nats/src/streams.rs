@@ -11,7 +11,7 @@ use async_nats::jetstream::{
     Context,
     context::CreateStreamError,
     response::Response,
-    stream::{Config, DiscardPolicy, Info, RetentionPolicy},
+    stream::{Config, DiscardPolicy, RetentionPolicy},
 };
 use serde_json::{Map, Value, json};
 
@@ -35,18 +35,32 @@ const MAX_EVENT_BYTES: i64 = 512 << 20;
 /// The size of all waiting requests; a further one is refused, which its sender sees.
 const MAX_REQUEST_BYTES: i64 = 256 << 20;
 
-/// One sender fills at most this share of the space for requests.
+/// One sender fills at most this share of the space for requests, unless that is fewer than `MIN_WAITING_REQUESTS`.
 const MAX_SENDER_SHARE: i64 = 4;
+
+/// So many requests of one sender may wait at least, because most are far smaller than the server allows.
+const MIN_WAITING_REQUESTS: i64 = 64;
 
 /// How long a request that is published twice is kept once: as short as the server allows. The ids of messages count for all
 /// senders, so that a program could suppress or delete a request of another one by its id. The ledger knows a repeat by
 /// the request's own id.
 const REQUEST_DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
 
-/// Creates the streams that are missing. One that exists keeps what an operator has changed, and gets the protection that
-/// it lacks.
+/// Creates the streams that are missing, and gives those that exist the protection that they lack. For the start of a
+/// process alone: what an operator changes later stays until the next one.
+pub(crate) async fn open(jetstream: &Context) -> Result<(), CreateStreamError> {
+    create_missing(jetstream).await?;
+    let events = read_info(jetstream, EVENT_STREAM).await?;
+    let missing = find_missing_in_events(&events);
+    protect(jetstream, EVENT_STREAM, events, missing).await;
+    let requests = read_info(jetstream, REQUEST_STREAM).await?;
+    let missing = find_missing_in_requests(&requests, max_waiting_requests(jetstream.client().max_payload()));
+    protect(jetstream, REQUEST_STREAM, requests, missing).await;
+    Ok(())
+}
+
+/// Creates the streams that are missing, with their protection. One that exists is not changed.
 pub(crate) async fn create_missing(jetstream: &Context) -> Result<(), CreateStreamError> {
-    let max_waiting = max_waiting_requests(jetstream.client().max_payload());
     let events = Config {
         name: EVENT_STREAM.to_owned(),
         subjects: vec![EVENTS.to_owned(), RECEIPTS.to_owned()],
@@ -64,17 +78,15 @@ pub(crate) async fn create_missing(jetstream: &Context) -> Result<(), CreateStre
         max_bytes: MAX_REQUEST_BYTES,
         discard: DiscardPolicy::New,
         retention: RetentionPolicy::WorkQueue,
-        max_messages_per_subject: max_waiting,
+        max_messages_per_subject: max_waiting_requests(jetstream.client().max_payload()),
         discard_new_per_subject: true,
         duplicate_window: REQUEST_DUPLICATE_WINDOW,
         // Not `deny_delete`: Satchel removes what is stored. The number in a confirmation is that of the program's own request.
         deny_purge: true,
         ..Config::default()
     };
-    let events = jetstream.get_or_create_stream(events).await?;
-    protect(jetstream, EVENT_STREAM, find_missing_in_events(events.cached_info())).await;
-    let requests = jetstream.get_or_create_stream(requests).await?;
-    protect(jetstream, REQUEST_STREAM, find_missing_in_requests(requests.cached_info(), max_waiting)).await;
+    jetstream.get_or_create_stream(events).await?;
+    jetstream.get_or_create_stream(requests).await?;
     Ok(())
 }
 
@@ -86,51 +98,61 @@ pub(crate) async fn call(jetstream: &Context, subject: String, body: &Value) -> 
     }
 }
 
-/// How many requests of one sender may wait, where each can be as large as the server allows.
+/// How many requests of one sender may wait, where each can be as large as the server allows. The size of the stream limits
+/// them, too.
 fn max_waiting_requests(max_payload: usize) -> i64 {
     let max_payload = i64::try_from(max_payload).unwrap_or(i64::MAX).max(1);
-    (MAX_REQUEST_BYTES / MAX_SENDER_SHARE / max_payload).max(1)
+    (MAX_REQUEST_BYTES / MAX_SENDER_SHARE / max_payload).max(MIN_WAITING_REQUESTS)
+}
+
+/// Reads what JetStream says about a stream. It stays JSON, so that an update loses no setting.
+async fn read_info(jetstream: &Context, stream: &str) -> Result<Value, CreateStreamError> {
+    call(jetstream, format!("STREAM.INFO.{stream}"), &json!({})).await
 }
 
 /// Lists the settings that a stream of events lacks.
-fn find_missing_in_events(Info { config, .. }: &Info) -> Map<String, Value> {
+fn find_missing_in_events(info: &Value) -> Map<String, Value> {
     let mut missing = Map::new();
-    if !config.deny_delete {
-        missing.insert("deny_delete".to_owned(), true.into());
-    }
-    if !config.deny_purge {
-        missing.insert("deny_purge".to_owned(), true.into());
+    for setting in ["deny_delete", "deny_purge"] {
+        if info["config"][setting] != true {
+            missing.insert(setting.to_owned(), true.into());
+        }
     }
     missing
 }
 
 /// Lists the settings that a stream of requests lacks.
-fn find_missing_in_requests(Info { config, state, .. }: &Info, max_waiting: i64) -> Map<String, Value> {
+fn find_missing_in_requests(info: &Value, max_waiting: i64) -> Map<String, Value> {
+    let config = &info["config"];
     let mut missing = Map::new();
-    if !config.deny_purge {
+    if config["deny_purge"] != true {
         missing.insert("deny_purge".to_owned(), true.into());
     }
-    if config.duplicate_window > REQUEST_DUPLICATE_WINDOW {
-        let nanos = u64::try_from(REQUEST_DUPLICATE_WINDOW.as_nanos()).expect("100 ms fit");
-        missing.insert("duplicate_window".to_owned(), nanos.into());
+    let window = u64::try_from(REQUEST_DUPLICATE_WINDOW.as_nanos()).expect("100 ms fit");
+    if config["duplicate_window"].as_u64().is_some_and(|nanos| nanos > window) {
+        missing.insert("duplicate_window".to_owned(), window.into());
     }
-    // Where the oldest are dropped, or where too many wait, the limit would remove requests.
-    let is_unlimited = config.max_messages_per_subject <= 0 && config.discard == DiscardPolicy::New;
-    if is_unlimited && i64::try_from(state.messages).is_ok_and(|waiting| waiting <= max_waiting) {
+    // Where the oldest are dropped, or where requests wait, the limit could remove some.
+    let is_unlimited = config["max_msgs_per_subject"].as_i64().unwrap_or_default() <= 0 && config["discard"] == "new";
+    if is_unlimited && info["state"]["messages"] == 0 {
         missing.insert("max_msgs_per_subject".to_owned(), max_waiting.into());
         missing.insert("discard_new_per_subject".to_owned(), true.into());
     }
     missing
 }
 
-/// Adds settings to a stream. A server that refuses them takes requests and events anyway.
-async fn protect(jetstream: &Context, stream: &str, settings: Map<String, Value>) {
+/// Adds settings to the stream that was read. A server that refuses them takes requests and events anyway.
+async fn protect(jetstream: &Context, stream: &str, mut info: Value, settings: Map<String, Value>) {
     if settings.is_empty() {
         return;
     }
     let names = settings.keys().cloned().collect::<Vec<_>>().join(", ");
-    match update(jetstream, stream, settings).await {
-        Ok(()) => {
+    let Some(config) = info.get_mut("config") else { return };
+    if let Some(config) = config.as_object_mut() {
+        config.extend(settings);
+    }
+    match call(jetstream, format!("STREAM.UPDATE.{stream}"), config).await {
+        Ok(_) => {
             tracing::info!(stream, settings = names, "protected a stream on NATS from programs that send requests")
         }
         Err(error) => tracing::warn!(
@@ -142,22 +164,13 @@ async fn protect(jetstream: &Context, stream: &str, settings: Map<String, Value>
     }
 }
 
-async fn update(jetstream: &Context, stream: &str, settings: Map<String, Value>) -> Result<(), CreateStreamError> {
-    let mut info = call(jetstream, format!("STREAM.INFO.{stream}"), &json!({})).await?;
-    let Some(config) = info.get_mut("config") else { return Ok(()) };
-    if let Some(config) = config.as_object_mut() {
-        config.extend(settings);
-    }
-    call(jetstream, format!("STREAM.UPDATE.{stream}"), config).await.map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn one_sender_fills_a_quarter_at_most() {
-        for (max_payload, expected) in [(1 << 20, 64), (8 << 20, 8), (64 << 20, 1), (usize::MAX, 1)] {
+    fn one_sender_fills_a_quarter_or_has_64_waiting() {
+        for (max_payload, expected) in [(1 << 19, 128), (1 << 20, 64), (8 << 20, 64), (usize::MAX, 64)] {
             assert_eq!(max_waiting_requests(max_payload), expected, "{max_payload}");
         }
     }

@@ -1,14 +1,18 @@
 //! The streams of a server that an earlier release has used: what an operator has changed, and what protects them.
 
+use std::{sync::Arc, time::Duration};
+
 use async_nats::jetstream::{
     self, Context,
     stream::{Config, DiscardPolicy, RetentionPolicy},
 };
 use satchel_requirements::required;
+use satchel_wait::wait_until_async;
 
 use crate::{
-    harness::{Follower, Harness},
-    requests::request,
+    harness::{Follower, Harness, turn},
+    requests::{request, start_listener},
+    stub_inbound::StubInbound,
 };
 
 /// The streams as an earlier release made them, with a size that an operator has changed.
@@ -73,12 +77,44 @@ async fn new_limit_removes_no_waiting_request() {
         context.create_stream(stream).await.unwrap();
     }
     let follower = harness.follow("satchel.v1.receipt.>").await;
-    for number in 0..70 {
-        send_as(&follower, "orders", &format!("id-{number}")).await.unwrap();
+    for (first, end) in [(0, 1), (1, 70)] {
+        for number in first..end {
+            send_as(&follower, "orders", &format!("id-{number}")).await.unwrap();
+        }
+        harness.connect().await;
+        assert_eq!(harness.stored_messages("SATCHEL_REQUESTS").await, end);
+        let requests = read_config(&context, "SATCHEL_REQUESTS").await;
+        assert!(requests.max_messages_per_subject <= 0, "the limit waits: {requests:?}");
+        assert!(requests.deny_purge, "the rest of the protection doesn't wait");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn change_of_operator_stays_until_the_next_start() {
+    let Some(harness) = required(Harness::start().await) else { return };
+    let context = jetstream::new(async_nats::connect(harness.server.url()).await.unwrap());
+    start_listener(&harness, Arc::new(StubInbound::new(|_| async { Ok(Some(turn(7))) }))).await;
+    let changed = Config {
+        max_messages_per_subject: -1,
+        discard_new_per_subject: false,
+        duplicate_window: Duration::from_secs(60),
+        ..read_config(&context, "SATCHEL_REQUESTS").await
+    };
+    context.update_stream(changed).await.unwrap();
+    context.delete_stream("SATCHEL_EVENTS").await.unwrap();
+    let follower = harness.follow("satchel.v1.live.>").await;
+    send_as(&follower, "orders", "one").await.unwrap();
+    wait_until_async("its receipt is stored in a new stream", async || {
+        context.get_stream("SATCHEL_EVENTS").await.is_ok() && harness.stored_messages("SATCHEL_REQUESTS").await == 0
+    })
+    .await;
+    let requests = read_config(&context, "SATCHEL_REQUESTS").await;
+    assert!(requests.max_messages_per_subject <= 0, "{requests:?}");
+    assert_eq!(requests.duplicate_window.as_secs(), 60);
+
     harness.connect().await;
-    assert_eq!(harness.stored_messages("SATCHEL_REQUESTS").await, 70);
-    assert!(read_config(&context, "SATCHEL_REQUESTS").await.deny_purge, "the rest of the protection doesn't wait");
+    let requests = read_config(&context, "SATCHEL_REQUESTS").await;
+    assert_eq!((requests.max_messages_per_subject, requests.duplicate_window.as_millis()), (64, 100));
 }
 
 #[tokio::test]
