@@ -507,7 +507,8 @@ async fn ledger_error_is_survived_at_every_call() {
             // Only a lane with unsettled parts is asked for them: here one that another process has left.
             "ledger.next_part" => {
                 stage.model.paused.send_replace(false);
-                stage.chat.next_send(Quirk::NotNow(100));
+                // Long enough for the process to be stopped before its second attempt.
+                stage.chat.next_send(Quirk::NotNow(1_000));
                 let other = stage.start().await;
                 other.hears(&message(&here, "1", "one")).await;
                 wait_until("the first attempt", || stage.chat.begun() == 1).await;
