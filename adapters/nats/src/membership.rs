@@ -37,7 +37,7 @@ impl NatsGroups {
     }
 }
 
-/// Returns whether text can be the id of a sender: one token of a subject that stands for nothing but itself.
+/// Returns whether text can be the id of a sender: one token of a subject that matches nothing but itself.
 #[must_use]
 pub fn is_sender_id(text: &str) -> bool {
     is_token(text)

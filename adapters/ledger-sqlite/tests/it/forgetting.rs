@@ -1,4 +1,4 @@
-//! Of a forgotten conversation no word stands in any column, nor in any byte of the database, its log and later copies.
+//! No column keeps a word of a forgotten conversation, and no byte of the database, its log or later copies does.
 
 use std::{fs, path::Path};
 
