@@ -85,8 +85,8 @@ pub struct NewQuestion {
     pub unanswered: String,
 }
 
-/// The secret of an installation from which the codes of its questions are derived, so that nobody who knows a call can tell
-/// the code that allows it.
+/// The secret of an installation from which the codes of its questions are derived. Without it, a model that knows its call
+/// can't compute the code that allows it.
 #[derive(Debug)]
 pub struct QuestionKey(SecretString);
 
