@@ -7,11 +7,13 @@ use anyhow::{Context, Result};
 use crate::{
     cargo_command, dependencies, disk, has_subcommand, run_cargo, run_command,
     sample::{SAMPLE_VARIABLE, choose_seed, record_seed},
+    side_checks::{SideCheck, SideChecks},
     skipped_tests::{SkippedTests, is_ci},
     suites,
     test_times::TestTimes,
     times::StepTimes,
-    tools, worker,
+    tools,
+    worker::{self, low_priority_cargo},
 };
 
 /// Selects every package and each target that has tests. Always all packages: cargo builds what they depend on with the
@@ -42,8 +44,7 @@ fn run_steps(times: &mut StepTimes, unchecked_parts: &mut Vec<&'static str>, tar
     }
     times.measure("format", check_format)?;
     times.measure("lints", check_lints)?;
-    times.measure("lints of the core that embeds, and of the script worker", check_separate_lints)?;
-    times.measure("documentation", check_documentation)?;
+    times.measure("lints of the script worker", check_script_worker_lints)?;
     times.measure("what some tests need", || {
         tools::install_missing();
         fetch_dependencies()
@@ -72,21 +73,25 @@ pub(crate) fn check_lints() -> Result<()> {
     run_cargo("cargo clippy with OpenTelemetry", with_otel)
 }
 
-fn check_separate_lints() -> Result<()> {
-    // By itself: in the workspace, other crates turn on what its dependencies need.
-    let core = ["clippy", "--package", "satchel", "--no-default-features", "--lib", "--quiet"];
-    run_cargo("cargo clippy of the core that embeds", core.into_iter().chain(["--", "--deny", "warnings"]))?;
-    check_script_worker_lints()
-}
-
 pub(crate) fn check_script_worker_lints() -> Result<()> {
     let lints = ["clippy", "--all-targets", "--quiet"];
     worker::run_cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])
 }
 
+/// The checks that need not come before the tests.
+fn start_side_checks() -> Result<SideChecks> {
+    // By itself: in the workspace, other crates turn on what its dependencies need.
+    let mut core = low_priority_cargo();
+    core.args(["clippy", "--package", "satchel", "--no-default-features", "--lib", "--quiet"]);
+    core.args(["--", "--deny", "warnings"]);
+    let core = SideCheck { title: "lints of the core that embeds", command: core };
+    let documentation = SideCheck { title: "documentation", command: documentation_command()? };
+    Ok(SideChecks::start(vec![documentation, core]))
+}
+
 /// Documents the crates under `crates/`, which others read.
-fn check_documentation() -> Result<()> {
-    let mut rustdoc = cargo_command();
+fn documentation_command() -> Result<Command> {
+    let mut rustdoc = low_priority_cargo();
     rustdoc.args(["doc", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
     let crates = worker::root()?.join("crates");
     let folders = fs::read_dir(&crates).with_context(|| format!("failed to list `{}`", crates.display()))?;
@@ -96,7 +101,7 @@ fn check_documentation() -> Result<()> {
             rustdoc.args(["--package", &format!("satchel-{}", folder.file_name().to_string_lossy())]);
         }
     }
-    run_command("cargo doc", &mut rustdoc)
+    Ok(rustdoc)
 }
 
 /// Downloads what isn't in cargo's cache: the architecture tests read the whole dependency graph, including crates for
@@ -163,10 +168,14 @@ fn run_tests(times: &mut StepTimes, target: &Path, seed: u64) -> Result<()> {
     let worker_outcome = times.measure("tests of the script worker", || {
         run_recorded("the script worker's tests", worker::command(run.iter().map(String::as_str))?)
     });
-    let outcome = times.measure("tests", || {
+    let mut side_outcome = Ok(());
+    let outcome = times.measure("tests, and the checks beside them", || {
+        let side_checks = start_side_checks()?;
         let mut tests = cargo_command();
         tests.args(&run).args(ALL_TESTS);
-        run_recorded("the tests", tests)
+        let outcome = run_recorded("the tests", tests);
+        side_outcome = side_checks.finish();
+        outcome
     });
     let is_reported = report.is_file() || has_nextest && outcome.is_ok();
     let test_times = is_reported.then(|| TestTimes::read(&report));
@@ -182,7 +191,7 @@ fn run_tests(times: &mut StepTimes, target: &Path, seed: u64) -> Result<()> {
     if let Some(Ok(test_times)) = &test_times {
         println!("\n{}", test_times.list_failed());
     }
-    worker_outcome.and(outcome)?;
+    worker_outcome.and(outcome).and(side_outcome)?;
     skipped_tests.check(is_ci())
 }
 

@@ -7,6 +7,7 @@ mod gate;
 mod nightly;
 mod run;
 mod sample;
+mod side_checks;
 mod skipped_tests;
 mod suites;
 mod test_times;

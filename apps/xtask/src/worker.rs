@@ -79,7 +79,8 @@ pub(crate) fn low_priority_decoder_build() -> Command {
     build
 }
 
-fn low_priority_cargo() -> Command {
+/// Cargo, while other processes come first.
+pub(crate) fn low_priority_cargo() -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "10"]).arg(cargo_command().get_program());
     nice
