@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use object_store::{ObjectStoreExt, PutPayload, multipart::MultipartStore, path::Path};
+use object_store::{MultipartId, ObjectStoreExt, PutPayload, multipart::MultipartStore, path::Path};
 use satchel_blob_content::copy::{BlockStream, CopyError};
 use satchel_domain::Sha256;
 use satchel_ports::BlobError;
@@ -121,7 +121,7 @@ async fn write_at_once(
 /// Writes the parts to a key of their own, because the address is known after the last one, and has the server copy the
 /// object there.
 async fn write_parts(
-    bucket: &BucketClient,
+    bucket: &Arc<BucketClient>,
     unfinished: &mut UnfinishedUpload,
     first: UploadPart,
     mut rest: PartReader,
@@ -129,8 +129,7 @@ async fn write_parts(
 ) -> Result<WrittenBlob, BlobError> {
     let to_error = |error| write_error(bucket, &error);
     let incoming = bucket.new_incoming_key();
-    let upload = bucket.store.create_multipart(&incoming).await.map_err(to_error)?;
-    unfinished.set_multipart(&incoming, &upload);
+    let upload = begin_parts(bucket, unfinished, &incoming).await?;
     let (mut part, mut parts, mut bytes) = (first, Vec::new(), 0);
     while part.bytes > 0 {
         let (is_full, part_bytes, index) = (part.is_full(), part.bytes as u64, parts.len());
@@ -165,6 +164,28 @@ async fn write_parts(
 
 async fn finish_digest(digest: oneshot::Receiver<Sha256>) -> Result<Sha256, BlobError> {
     digest.await.map_err(|error| BlobError::Store { operation: WRITE_ACTION.to_owned(), source: error.into() })
+}
+
+/// Begins an upload in parts. The server is asked by a task of its own, which ends the upload if the put is dropped before
+/// the answer comes: nobody else would know its id.
+async fn begin_parts(
+    bucket: &Arc<BucketClient>,
+    unfinished: &mut UnfinishedUpload,
+    key: &Path,
+) -> Result<MultipartId, BlobError> {
+    let (owned_bucket, owned_key) = (Arc::clone(bucket), key.clone());
+    let request = tokio::spawn(async move {
+        let id = owned_bucket.store.create_multipart(&owned_key).await?;
+        let mut upload = UnfinishedUpload::new(owned_bucket);
+        upload.set_multipart(&owned_key, &id);
+        Ok::<_, object_store::Error>((id, upload))
+    });
+    let answer = request.await;
+    let answer =
+        answer.map_err(|error| BlobError::Store { operation: WRITE_ACTION.to_owned(), source: error.into() })?;
+    let (id, upload) = answer.map_err(|error| write_error(bucket, &error))?;
+    *unfinished = upload;
+    Ok(id)
 }
 
 fn write_error(bucket: &BucketClient, error: &object_store::Error) -> BlobError {
