@@ -64,7 +64,45 @@ fn content_type(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
     use super::*;
+
+    /// Where a file of somebody else's was taken from, unchanged.
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct VendoredFile {
+        package: String,
+        archive: String,
+        archive_integrity: String,
+        path: String,
+        licence: String,
+        sha256: String,
+    }
+
+    #[test]
+    fn vendored_files_are_what_their_sources_published() {
+        let vendored = FILES.iter().filter_map(|(name, bytes)| Some((name.strip_prefix("vendor/")?, *bytes)));
+        let mut files: BTreeMap<&str, &[u8]> = vendored.collect();
+        let record = files.remove("sources.json").expect("the sources are recorded");
+        let sources: BTreeMap<String, VendoredFile> = serde_json::from_slice(record).unwrap();
+        assert!(files.keys().copied().eq(sources.keys().map(String::as_str)), "{:?}", files.keys());
+        for (name, source) in &sources {
+            let digest: String =
+                Sha256::digest(files[name.as_str()]).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(digest, source.sha256, "{name} is not what {} has as {}", source.package, source.path);
+            assert!(
+                source.archive.starts_with("https://") && source.archive_integrity.starts_with("sha512-"),
+                "{name}"
+            );
+            assert_eq!(
+                source.licence, "BSD-3-Clause",
+                "{name}: is that licence allowed, and its text beside the file?"
+            );
+        }
+    }
 
     #[test]
     fn page_is_embedded_and_its_files_are_typed() {
