@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Adds what can't be checked to `unchecked_parts`.
-fn run_steps(times: &mut StepTimes, unchecked_parts: &mut Vec<&'static str>, target: &Path, seed: u64) -> Result<()> {
+fn run_steps(times: &mut StepTimes, unchecked_parts: &mut Vec<String>, target: &Path, seed: u64) -> Result<()> {
     if is_ci() {
         // A fresh clone builds all of it again, and what earlier versions of it left would stay for ever.
         times.measure("removal of earlier builds of the workspace", remove_workspace_builds)?;
