@@ -4,6 +4,7 @@
 //! A file can crash or stall what decodes it, so none is decoded here (ADR 0020): each gets its own worker,
 //! `satchel-decoder`, which knows nothing but the [`protocol`].
 
+pub mod document_head;
 #[cfg(feature = "host")]
 mod host;
 pub mod protocol;

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
-
-/// How many bytes are looked at for zeros.
-const SAMPLE_BYTES: usize = 4 << 10;
+use satchel_decoders::document_head::{MIN_CHARS_PER_STRANGE_ONE, Utf16ByteOrder, detect_utf16, is_strange};
 
 /// Decodes a text. What its encoding doesn't know becomes U+FFFD.
 pub(crate) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
@@ -42,23 +40,16 @@ pub(crate) fn is_plausible_text(bytes: &[u8]) -> bool {
     let (mut chars, mut strange) = (0_usize, 0_usize);
     for c in text.chars() {
         chars += 1;
-        if c == '\u{fffd}' || c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}') {
-            strange += 1;
-        }
+        strange += usize::from(is_strange(c));
     }
-    strange * 200 <= chars
+    strange * MIN_CHARS_PER_STRANGE_ONE <= chars
 }
 
-/// UTF-16 of mostly Latin text has zeros at every other byte.
 fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
-    let sample = &bytes[..bytes.len().min(SAMPLE_BYTES) & !1];
-    let zeros = |start: usize| sample.iter().skip(start).step_by(2).filter(|byte| **byte == 0).count();
-    let pairs = sample.len() / 2;
-    match (zeros(0), zeros(1)) {
-        (0, odd) if pairs > 1 && odd * 2 > pairs => Some(UTF_16LE),
-        (even, 0) if pairs > 1 && even * 2 > pairs => Some(UTF_16BE),
-        _ => None,
-    }
+    detect_utf16(bytes).map(|order| match order {
+        Utf16ByteOrder::LittleEndian => UTF_16LE,
+        Utf16ByteOrder::BigEndian => UTF_16BE,
+    })
 }
 
 fn guess_encoding(bytes: &[u8]) -> &'static Encoding {
@@ -70,6 +61,7 @@ fn guess_encoding(bytes: &[u8]) -> &'static Encoding {
 #[cfg(test)]
 mod tests {
     use encoding_rs::{SHIFT_JIS, WINDOWS_1251};
+    use satchel_decoders::document_head::may_be_document;
 
     use super::*;
 
@@ -85,6 +77,27 @@ mod tests {
         assert_eq!(decode_text("\u{feff}текст".as_bytes()), "текст");
         assert_eq!(decode_labelled(&WINDOWS_1251.encode("да").0, Some("windows-1251")), "да");
         assert_eq!(decode_labelled("да".as_bytes(), Some("windows-1251")), "да");
+    }
+
+    /// No text that is read here may be kept from the worker.
+    #[test]
+    fn beginning_of_a_text_of_any_encoding_may_be_a_document() {
+        let (russian, japanese) = ("Съешь же ещё этих мягких булок", "吾輩は猫である。名前はまだ無い。");
+        for (encoding, text) in [
+            (WINDOWS_1251, russian),
+            (encoding_rs::KOI8_R, russian),
+            (SHIFT_JIS, japanese),
+            (encoding_rs::EUC_JP, japanese),
+            (encoding_rs::ISO_2022_JP, japanese),
+            (encoding_rs::GB18030, "床前明月光，疑是地上霜。"),
+            (encoding_rs::BIG5, "床前明月光，疑是地上霜。"),
+            (encoding_rs::WINDOWS_1252, "déjà vu, naïve façade"),
+        ] {
+            let bytes = encoding.encode(text).0.repeat(40);
+            for head in [&bytes[..], &bytes[..101]] {
+                assert!(may_be_document(head, "application/octet-stream"), "{}", encoding.name());
+            }
+        }
     }
 
     #[test]

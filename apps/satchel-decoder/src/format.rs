@@ -1,6 +1,7 @@
 //! Chooses who reads a document: by its bytes, and by its detected type where bytes can't tell.
 
 use image::RgbImage;
+use satchel_decoders::document_head::{OLE_MAGIC, PDF_HEAD_BYTES, RTF_MAGIC, ZIP_MAGIC, no_text_reason};
 
 use crate::{
     charset, ebook,
@@ -11,25 +12,19 @@ use crate::{
     pdf, rich_text, slides, workbook,
 };
 
-/// How far from the beginning a PDF may start.
-const PDF_HEAD_BYTES: usize = 1_024;
-
-/// The beginning of the container of the old office formats, and of encrypted new ones.
-const OLE_MAGIC: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-
 /// Reads the text of a document.
 pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     if is_pdf(&content, mime) {
         return pdf::read_pdf(content, max_pages);
     }
     let bytes = content.as_slice();
-    if bytes.starts_with(b"PK\x03\x04") {
+    if bytes.starts_with(ZIP_MAGIC) {
         return read_package(bytes, max_pages);
     }
     if bytes.starts_with(OLE_MAGIC) {
         return read_container(bytes, max_pages);
     }
-    if bytes.starts_with(b"{\\rtf") {
+    if bytes.starts_with(RTF_MAGIC) {
         return rich_text::read_rich_text(bytes, max_pages);
     }
     match mime {
@@ -40,8 +35,7 @@ pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Res
             writer.push_str(&charset::decode_text(bytes));
             Ok(writer.into_flow())
         }
-        "application/octet-stream" => Err(FileDecodeError::no_text("it")),
-        mime => Err(FileDecodeError::no_text(mime)),
+        mime => Err(FileDecodeError::Unsupported(no_text_reason(mime))),
     }
 }
 
@@ -59,7 +53,7 @@ pub(crate) fn draw_page(content: Vec<u8>, mime: &str, number: u32, max_side: u32
 /// Whether it is a PDF. Readers accept one behind other bytes; a text that mentions the sign is none.
 fn is_pdf(bytes: &[u8], mime: &str) -> bool {
     let head = &bytes[..bytes.len().min(PDF_HEAD_BYTES)];
-    let is_other = bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(OLE_MAGIC) || bytes.starts_with(b"{\\rtf");
+    let is_other = [ZIP_MAGIC, OLE_MAGIC, RTF_MAGIC].iter().any(|magic| bytes.starts_with(magic));
     let is_behind = matches!(mime, "application/pdf" | "application/octet-stream") && !is_other;
     head.starts_with(b"%PDF-") || is_behind && find(head, b"%PDF-")
 }

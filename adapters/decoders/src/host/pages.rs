@@ -1,15 +1,20 @@
 //! The text of a document, collected page by page; implements [`DocumentReader`].
 
 use async_trait::async_trait;
+use futures::TryStreamExt;
 use satchel_ports::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     DecoderWorkers,
+    error::DecoderError,
     exchange::{DecoderInput, OutputCollector},
 };
-use crate::protocol::{
-    DocumentSummary, FromWorker, MAX_TEXT_BYTES, MAX_TEXT_LINE_BYTES, PageText, RequestedOutput, TextRange,
+use crate::{
+    document_head::{HEAD_BYTES, may_be_document, no_text_reason},
+    protocol::{
+        DocumentSummary, FromWorker, MAX_TEXT_BYTES, MAX_TEXT_LINE_BYTES, PageText, RequestedOutput, TextRange,
+    },
 };
 
 #[async_trait]
@@ -20,6 +25,9 @@ impl DocumentReader for DecoderWorkers {
         cancel: &CancellationToken,
     ) -> Result<DocumentText, DocumentError> {
         let DocumentRequest { sha256, bytes, mime, offset, max_text_bytes, work_share, .. } = request;
+        if !may_be_document(&self.head(request).await, mime) {
+            return Err(DecoderError::Unsupported { reason: no_text_reason(mime) }.into());
+        }
         let (first_page, last_page) = request.page_numbers().into_inner();
         let range = TextRange {
             first_page,
@@ -30,6 +38,20 @@ impl DocumentReader for DecoderWorkers {
         };
         let input = DecoderInput { sha256, bytes: *bytes, mime, work_share: work_share.as_ref() };
         Ok(self.decode(&self.document_slots, input, PageCollector::new(range), cancel).await?)
+    }
+}
+
+impl DecoderWorkers {
+    /// The first bytes of a file. Without any, where they can't be had: the worker's turn then says why.
+    async fn head(&self, request: &DocumentRequest) -> Vec<u8> {
+        let mut head = Vec::new();
+        if let Ok(mut content) = self.blobs.open(&request.sha256, Some(0..HEAD_BYTES)).await {
+            while let Ok(Some(chunk)) = content.try_next().await {
+                head.extend_from_slice(&chunk);
+            }
+        }
+        head.truncate(HEAD_BYTES as usize);
+        head
     }
 }
 

@@ -8,7 +8,7 @@ use satchel_ports::{DocumentError, DocumentPage, DocumentRequest, DocumentText};
 use satchel_wait::wait_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::stub_worker::{DOCUMENT, StubWorker, read_with, request, workers};
+use crate::stub_worker::{DOCUMENT, StubWorker, read_with, request, workers, workers_for};
 
 fn reason(result: Result<DocumentText, DocumentError>) -> String {
     result.unwrap_err().to_string()
@@ -150,6 +150,23 @@ async fn missing_program_is_named_and_waited_for() {
     let building = async { std::fs::rename(stub.path(), later).unwrap() };
     let (result, ()) = tokio::join!(read_with(&workers, &wanted, &cancel), building);
     assert_eq!(result.unwrap().pages[0].text, "x");
+}
+
+#[tokio::test]
+async fn unknown_binary_file_starts_no_worker() {
+    let stub = StubWorker::new("ready; request; document; page 1 x; done_with 1 1");
+    for (content, mime, expected) in [
+        (&b"\x00\x01\x02\x03"[..], "application/octet-stream", "it can't be read as text"),
+        (b"\x1f\x8b\x08\x00\x01\x02", "application/gzip", "application/gzip can't be read as text"),
+    ] {
+        let wanted = DocumentRequest { bytes: content.len() as u64, mime: mime.to_owned(), ..request() };
+        let read = read_with(&workers_for(stub.settings(), content), &wanted, &CancellationToken::new()).await;
+        assert_eq!(read, Err(DocumentError::Unsupported { reason: expected.to_owned() }));
+    }
+    assert_eq!(stub.noted("numbers"), "", "the worker notes its number when it is started");
+    let text = DocumentRequest { mime: "application/octet-stream".to_owned(), ..request() };
+    read_with(&workers(stub.settings()), &text, &CancellationToken::new()).await.unwrap();
+    assert_eq!(stub.noted("numbers").lines().count(), 1);
 }
 
 #[tokio::test]

@@ -99,9 +99,14 @@ impl StubWorker {
 }
 
 pub(crate) fn workers(settings: DecoderSettings) -> DecoderWorkers {
+    workers_for(settings, DOCUMENT)
+}
+
+/// Workers for a store of this file.
+pub(crate) fn workers_for(settings: DecoderSettings, content: &'static [u8]) -> DecoderWorkers {
     let mut blobs = MockBlobs::new();
-    blobs.expect_open().returning(|_, _| {
-        let chunks = DOCUMENT.chunks(4).map(|chunk| Ok(Bytes::from_static(chunk)));
+    blobs.expect_open().returning(move |_, _| {
+        let chunks = content.chunks(4).map(|chunk| Ok(Bytes::from_static(chunk)));
         Ok(Box::pin(stream::iter(chunks)))
     });
     DecoderWorkers::new(settings, Arc::new(blobs))

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, RecordedRequest, ScriptedCall};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
+use satchel_requirements::required;
 use satchel_system::real_binary::{TestHome, decoder_worker};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
@@ -14,6 +15,9 @@ use tokio::process::{Child, Command};
 const ANN: i64 = 41;
 
 const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+
+/// The most memory that a large file may cost beyond a small one, in and out.
+const MAX_EXTRA_BYTES: u64 = 4 << 20;
 
 /// A GIF of one pixel that is repeated for ever, and a frame of it.
 const MOVING_GIF_START: &[u8] =
@@ -26,7 +30,7 @@ struct DocumentHarness {
     telegram: FakeTelegram,
     model: FakeModelServer,
     chat: i64,
-    _satchel: Child,
+    satchel: Child,
     _home: TestHome,
 }
 
@@ -58,7 +62,7 @@ impl DocumentHarness {
         );
         let mut command: Command = home.satchel_command(&["run"]).into();
         let satchel = command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn();
-        Self { telegram, model, chat, _satchel: satchel.expect("the binary can be started"), _home: home }
+        Self { telegram, model, chat, satchel: satchel.expect("the binary can be started"), _home: home }
     }
 
     /// Sends a message, and waits for the reply.
@@ -79,6 +83,30 @@ impl DocumentHarness {
         self.send(PersonMessage::file(FileKind::Document, file), &format!("I have {name}.")).await;
         let id = self.id_of(name);
         self.call("attachment_read", &json!({ "id": id }), &format!("I have read {name}.")).await
+    }
+
+    /// Sends a file of unknown content, and has the model send it back. Returns what the model had on its wire when the
+    /// file came.
+    async fn pass_through(&self, name: &str, bytes: u64) -> RecordedRequest {
+        let returned = self.telegram.transcript().files(self.chat).len() + 1;
+        let file = FakeFile::generated(name, "application/octet-stream", bytes, bytes);
+        let sha256 = file.sha256();
+        self.send(PersonMessage::file(FileKind::Document, file), &format!("I have {name}.")).await;
+        let request = self.model.last();
+        let id = self.id_of(name);
+        self.call("response_attachments", &json!({ "ids": [id] }), &format!("Here is {name}.")).await;
+        let is_returned = self.telegram.wait_until(|transcript| transcript.files(self.chat).len() == returned);
+        is_returned.await.expect("the file is sent back");
+        let transcript = self.telegram.transcript();
+        assert_eq!(transcript.files(self.chat)[returned - 1].sha256, sha256, "{name} is not what was sent");
+        request
+    }
+
+    /// The most memory that Satchel has held so far, in bytes.
+    fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.satchel.id()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
     }
 
     /// The id of a file that came with the last message, as the model was told.
@@ -130,6 +158,22 @@ async fn model_gets_text_and_still_images_in_place_of_what_it_does_not_take() {
     harness.send(PersonMessage::file(FileKind::Document, file).caption("who is that?"), "A pixel.").await;
     let [image] = harness.model.last().files().try_into().expect("one image");
     assert!(image.bytes.starts_with(b"\x89PNG") || image.bytes.starts_with(b"\xff\xd8"), "{:?}", image.bytes);
+}
+
+/// Were the file given to a decoder, the model would read that there is none.
+#[tokio::test]
+async fn large_binary_file_is_neither_decoded_nor_held() {
+    let harness = DocumentHarness::with_settings("documents: { worker: /missing/satchel-decoder }\n").await;
+    // The first file also costs what a process needs once.
+    harness.pass_through("small.bin", 600_000).await;
+    let before = harness.peak_memory().ok_or("a system that tells how much memory a process has held");
+    let Some(before) = required(before) else { return };
+    let request = harness.pass_through("large.bin", 10_000_000).await;
+    let extra = harness.peak_memory().expect("it was told before").saturating_sub(before);
+    let text = request.user_text();
+    let reason = "\"large.bin\" (application/octet-stream, 10 MB) is not shown: it can't be read as text.";
+    assert!(text.contains(reason), "{text}");
+    assert!(extra <= MAX_EXTRA_BYTES, "{extra} bytes more than for a small file");
 }
 
 /// The worker draws the page, confined as it is.
