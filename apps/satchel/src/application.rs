@@ -42,7 +42,16 @@ pub fn start(
     cwd: &Path,
 ) -> ExitCode {
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => commands::exit_code(run_command(cli, environment, cwd)),
+        Ok(cli) => {
+            let (file, set) = (cli.global.config.clone(), cli.global.set.clone());
+            let has_data = has_data(cli.command.as_ref());
+            commands::exit_code(run_command(cli, environment, cwd), || {
+                let sources = ConfigSources { file: file.as_deref(), set: &set, environment, cwd };
+                // Mistakes in the configuration name their own positions.
+                let loaded = config::load(&sources).ok().filter(|_| has_data)?;
+                Some(commands::existing_data::describe(&loaded, &sources))
+            })
+        }
         // Help and version are errors of clap, too, with exit code 0; they go to standard output.
         Err(error) => {
             let printed = error.print();
@@ -52,6 +61,14 @@ pub fn start(
             }
         }
     }
+}
+
+/// Whether a command works with the data of a configuration.
+fn has_data(command: Option<&CliCommand>) -> bool {
+    let is_without = |command: &CliCommand| {
+        matches!(command, CliCommand::Init(_) | CliCommand::Completions { .. } | CliCommand::Man { .. })
+    };
+    !command.is_some_and(is_without)
 }
 
 fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {

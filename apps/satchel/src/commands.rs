@@ -26,6 +26,7 @@ pub mod web;
 
 use std::{io::Write, process::ExitCode};
 
+use self::existing_data::MissingData;
 use crate::config::origin::ConfigProblems;
 
 /// Wrong usage or configuration; the process exits with 2 instead of 1.
@@ -34,14 +35,21 @@ use crate::config::origin::ConfigProblems;
 pub struct UsageError(pub String);
 
 /// Returns the exit code of a command: 0 done, 1 failed, 2 wrong usage or configuration.
-/// Prints the error and its causes, each once.
-pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+/// Prints the error and its causes, each once, and where the data and the configuration of the command are: most of what
+/// isn't there is in other data.
+pub fn exit_code(result: anyhow::Result<()>, describe_data: impl FnOnce() -> Option<String>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     // The reader of the output has closed it, as in `satchel config show | head`.
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
     print_error(&format!("error: {}", error_chain(&error)));
+    // This error names both, with the remedy.
+    if !error.is::<MissingData>()
+        && let Some(description) = describe_data()
+    {
+        print_error(&description);
+    }
     ExitCode::from(exit_status(&error))
 }
 

@@ -314,10 +314,11 @@ fn apply_overrides(
     let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
     config.playbooks = playbooks;
     config.named_paths = named_paths;
-    let ConfigSources { environment, cwd, .. } = *sources;
+    let ConfigSources { file: named_file, environment, cwd, .. } = *sources;
     let files = config.playbooks.playbooks().iter().map(|playbook| &*playbook.file).chain(file.as_deref());
     config.source_files = files.map(|file| cwd.join(file)).collect();
-    let mut resolver = Resolver { root: &root, environment, cwd, settings: &mut settings, problems: &mut problems };
+    let mut resolver =
+        Resolver { root: &root, environment, cwd, named_file, settings: &mut settings, problems: &mut problems };
     config.resolve(&mut resolver);
     problems.extend(misplaced);
     let warnings = ignored_variables

@@ -12,9 +12,22 @@ use satchel_ports::Storage;
 
 use crate::{
     commands::print_error,
-    config::{Config, ConfigSources, paths},
+    config::{Config, ConfigSources, LoadedConfig, paths},
     stores,
 };
+
+/// The configured database doesn't exist.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MissingData(String);
+
+/// Names the data and the configuration that a command has used.
+#[must_use]
+pub fn describe(loaded: &LoadedConfig, sources: &ConfigSources<'_>) -> String {
+    let file = loaded.file.as_deref().map(|file| sources.cwd.join(file));
+    let (data, configuration) = (stores::ledger_location(loaded.config()), describe_file(file.as_deref()));
+    format!("data: {data} (configuration: {configuration})")
+}
 
 /// Checks that the configured database exists, and returns the data directories of running processes if none uses it.
 /// Whether there is one on a server is seen when it is opened.
@@ -24,10 +37,8 @@ use crate::{
 pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let Some(directory) = stores::sqlite_dir(config) else { return Ok(Vec::new()) };
     let file = paths::config_file(sources.file, sources.environment, sources.cwd);
-    let has_data = has_database(directory).with_context(|| {
-        let configuration = describe_file(file.as_deref());
-        format!("failed to read the data in {} (configuration: {configuration})", directory.display())
-    })?;
+    let has_data = has_database(directory);
+    let has_data = has_data.with_context(|| format!("failed to read the data in {}", directory.display()))?;
     let running = open_data_dirs();
     if has_data {
         let runs_here = directory.canonicalize().is_ok_and(|directory| running.contains(&directory));
@@ -41,7 +52,7 @@ pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec
         },
     );
     let idle: Vec<PathBuf> = idle.filter(|directory| !running.contains(directory)).collect();
-    anyhow::bail!(missing_data_message(directory, file.as_deref(), &running, &idle))
+    Err(MissingData(missing_data_message(directory, file.as_deref(), &running, &idle)).into())
 }
 
 /// Reports on standard error where Satchel runs if the data here is empty: it may be a second database that was created

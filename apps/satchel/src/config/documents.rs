@@ -89,6 +89,7 @@ impl DocumentsConfig {
     /// Checks that programs can start.
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
         self.ocr.environment = resolver.program_environment();
+        resolver.locate_program("documents.ocr.command", &mut self.ocr.command);
         if !self.ocr.command.0.is_empty() && has_no_program(&self.ocr.command) {
             let message = "`documents.ocr.command` names no program: the program and its arguments, as a list";
             resolver.report("documents.ocr.command", message.to_owned());

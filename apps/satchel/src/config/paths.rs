@@ -23,21 +23,35 @@ pub(crate) fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) 
 /// configuration directory; the first that is named or exists. A named one is read even if it doesn't exist, so that
 /// a typo is an error and not another configuration.
 pub(crate) fn config_file(named: Option<&Path>, environment: &[(OsString, OsString)], cwd: &Path) -> Option<PathBuf> {
-    let named = named.map(Path::to_owned).or_else(|| variable(environment, CONFIG_VARIABLE).map(PathBuf::from));
-    if named.is_some() {
-        return named;
+    if let Some(named) = named_file(named, environment) {
+        return Some(named.to_owned());
     }
     if cwd.join(FILE_NAME).is_file() {
         return Some(PathBuf::from(FILE_NAME));
     }
-    let user_file = xdg_dir(environment, "XDG_CONFIG_HOME", ".config")?.join("satchel").join(FILE_NAME);
-    user_file.is_file().then_some(user_file)
+    user_file(environment).filter(|file| file.is_file())
 }
 
-/// The default data directory: `./satchel-data` in a directory of Satchel's own (with a `satchel-data` or a
+/// The configuration file that is named, and not looked for: `--config`, `SATCHEL_CONFIG`.
+pub(crate) fn named_file<'a>(named: Option<&'a Path>, environment: &'a [(OsString, OsString)]) -> Option<&'a Path> {
+    named.or_else(|| variable(environment, CONFIG_VARIABLE).map(Path::new))
+}
+
+/// The configuration file of a user.
+fn user_file(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    Some(xdg_dir(environment, "XDG_CONFIG_HOME", ".config")?.join("satchel").join(FILE_NAME))
+}
+
+/// The default data directory. With a file that is named, `satchel-data` beside that, so that a command means the same
+/// data wherever it is started. Otherwise `./satchel-data` in a directory of Satchel's own (with a `satchel-data` or a
 /// `satchel.yaml`), else the XDG data directory, so that `satchel` finds the same conversations from anywhere. Without
-/// a home it is `./satchel-data`, too.
-pub(crate) fn data_dir(environment: &[(OsString, OsString)], cwd: &Path) -> PathBuf {
+/// a home it is `./satchel-data`, too. The user's own file has the same data whether it is named or found.
+pub(crate) fn data_dir(named: Option<&Path>, environment: &[(OsString, OsString)], cwd: &Path) -> PathBuf {
+    if let Some(file) = named_file(named, environment).map(|file| cwd.join(file))
+        && user_file(environment).is_none_or(|user_file| user_file != file)
+    {
+        return file.with_file_name(LOCAL_DATA_DIR);
+    }
     let local = cwd.join(LOCAL_DATA_DIR);
     if local.is_dir() || cwd.join(FILE_NAME).is_file() {
         return local;

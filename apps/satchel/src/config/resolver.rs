@@ -1,13 +1,17 @@
 //! Defaults that depend on the machine or on other settings, and mistakes in the combination of settings.
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value as Json;
 
 use super::{
     ConfigSetting,
+    leaf::list::Texts,
     origin::{ConfigProblem, SettingOrigin},
-    paths,
+    paths, schema_walk,
     tree::{ConfigNode, ConfigValue},
 };
 
@@ -19,6 +23,8 @@ pub(super) struct Resolver<'a> {
     pub(super) root: &'a ConfigNode,
     pub(super) environment: &'a [(OsString, OsString)],
     pub(super) cwd: &'a Path,
+    /// The file that `--config` names.
+    pub(super) named_file: Option<&'a Path>,
     pub(super) settings: &'a mut Vec<ConfigSetting>,
     pub(super) problems: &'a mut Vec<ConfigProblem>,
 }
@@ -38,6 +44,17 @@ impl Resolver<'_> {
     pub(super) fn program_environment(&self) -> Vec<(OsString, OsString)> {
         let variable = |name: &&str| Some(((*name).into(), paths::variable(self.environment, name)?.to_owned()));
         PROGRAM_VARIABLES.iter().filter_map(variable).collect()
+    }
+
+    /// Lets the program of the command in `key` be found from anywhere: a relative path counts from where it was given. A
+    /// name without a slash is looked for in `PATH`.
+    pub(super) fn locate_program(&self, key: &str, command: &mut Texts) {
+        let Some(program) = command.0.first_mut().filter(|program| program.contains('/')) else { return };
+        let located: PathBuf = schema_walk::base_directory(&self.find_origin(key), self.cwd).join(&*program);
+        // A directory whose name is no text can't be written into a command.
+        if let Some(located) = located.to_str() {
+            *program = located.to_owned();
+        }
     }
 
     /// Reports a mistake where `key` was given; `key[2]` is the third item of a list.

@@ -138,10 +138,12 @@ impl SpeechConfig {
         let SpeakConfig { provider, command, base_url, api_key, .. } = &mut self.speak;
         let section = SpeechSection { section: "speech.speak", own_key: "voice", provider, command, base_url, api_key };
         section.resolve(resolver);
+        resolver.locate_program("speech.speak.command", &mut self.speak.command);
         let TranscribeConfig { provider, command, base_url, api_key, .. } = &mut self.transcribe;
         let section =
             SpeechSection { section: "speech.transcribe", own_key: "language", provider, command, base_url, api_key };
         section.resolve(resolver);
+        resolver.locate_program("speech.transcribe.command", &mut self.transcribe.command);
         self.environment = resolver.program_environment();
     }
 }

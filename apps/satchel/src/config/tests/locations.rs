@@ -1,5 +1,7 @@
 //! Where the configuration is looked for, and what paths in it count from.
 
+use satchel_speech::EngineSettings;
+
 use super::*;
 
 #[test]
@@ -53,6 +55,48 @@ fn paths_in_a_file_count_from_the_file() {
     };
     assert_eq!(directory, place.dir.path().join("etc/l/"));
     assert_eq!(config.workspace.shared_dir.unwrap().0, place.dir.path().join("w"));
+}
+
+/// A scripter's job names its file and is started anywhere.
+#[test]
+fn default_data_of_a_named_file_lies_beside_it() {
+    let (place, elsewhere) = (Place::empty(), tempfile::tempdir().unwrap());
+    let (etc, home) = (place.dir.path().join("etc"), place.dir.path().join("home"));
+    let user_directory = home.join(".config/satchel");
+    for directory in [&etc, &user_directory, &elsewhere.path().join("satchel-data")] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    let speak = "speech: { speak: { command: [./say.sh, -v, en] }, transcribe: { command: [listen] } }\n";
+    fs::write(etc.join("family.yaml"), speak).unwrap();
+    fs::write(user_directory.join("satchel.yaml"), "{}\n").unwrap();
+    let load_from = |cwd: &Path, file: Option<&Path>, variable: Option<&Path>| {
+        let mut environment = vec![(OsString::from("HOME"), home.clone().into_os_string())];
+        environment.extend(variable.map(|file| (OsString::from("SATCHEL_CONFIG"), file.into())));
+        let sources = ConfigSources { file, set: &[], environment: &environment, cwd };
+        load(&sources).unwrap().into_config().unwrap()
+    };
+    let command = |engine: Option<EngineSettings>| match engine {
+        Some(EngineSettings::Program(engine)) => engine.command,
+        _ => Vec::new(),
+    };
+    let named = etc.join("family.yaml");
+    for (cwd, file, variable) in [
+        (elsewhere.path(), Some(named.as_path()), None),
+        (elsewhere.path(), None, Some(named.as_path())),
+        (place.dir.path(), Some(Path::new("etc/family.yaml")), None),
+        (etc.as_path(), Some(Path::new("family.yaml")), None),
+    ] {
+        let config = load_from(cwd, file, variable);
+        assert_eq!(config.storage.data_dir(), etc.join("satchel-data"), "{} {file:?}", cwd.display());
+        let program = etc.join("./say.sh").to_str().unwrap().to_owned();
+        assert_eq!(command(config.speech.speak_engine()), [program.as_str(), "-v", "en"]);
+        assert_eq!(command(config.speech.transcribe_engine()), ["listen"], "a name is looked for in PATH");
+    }
+    // The user's own file means the same data whether it is named or found.
+    let user_file = user_directory.join("satchel.yaml");
+    let data_of = |file| load_from(place.dir.path(), file, None).storage.data_dir().to_owned();
+    assert_eq!(data_of(Some(user_file.as_path())), home.join(".local/share/satchel"));
+    assert_eq!(data_of(None), home.join(".local/share/satchel"));
 }
 
 /// Catches: a `/shared` through which every conversation reads and changes the data or the settings.

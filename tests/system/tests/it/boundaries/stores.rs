@@ -207,6 +207,33 @@ fn looking_where_no_data_is_creates_none() {
     }
 }
 
+/// A job names its configuration, and is started wherever the system starts jobs.
+#[test]
+fn named_configuration_means_the_same_data_from_anywhere() {
+    let home = TestHome::new();
+    let (file, elsewhere) = (home.root().join("etc/family.yaml"), home.root().join("elsewhere"));
+    for directory in [&home.root().join("etc"), &elsewhere] {
+        std::fs::create_dir(directory).expect("a new directory");
+    }
+    std::fs::write(&file, "model: offline\n").expect("it takes files");
+    let run = |directory: &std::path::Path, arguments: &[&str]| {
+        let mut command = home.satchel_command(&["--config", file.to_str().expect("a temporary path is text")]);
+        command.args(arguments).env_remove("SATCHEL_STORAGE__DATA_DIR").current_dir(directory);
+        run_to_end(&mut command)
+    };
+    let written = run(&home.work_directory(), &["chat", "--once", "hi"]);
+    assert_eq!(written.exit_code(), Some(0), "{written:#?}");
+    let data = home.root().join("etc/satchel-data");
+    assert!(data.join("satchel.db").is_file() && !home.work_directory().join("satchel-data").exists());
+    // What isn't there may be in other data, so the error says which was used.
+    let part = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
+    let missing = run(&elsewhere, &["outbox", "show", part]);
+    assert_eq!(missing.exit_code(), Some(1), "{missing:#?}");
+    let place = format!("data: {} (configuration: {})", data.display(), file.display());
+    assert!(missing.stderr.contains(&format!("there is no part {part}\n{place}")), "{}", missing.stderr);
+    assert!(!elsewhere.join("satchel-data").exists());
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn looking_elsewhere_names_the_running_data_directory() {
