@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The longest that a check takes.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest response that is read, in bytes. OpenRouter lists its models in about half a megabyte.
 const MAX_RESPONSE_BYTES: usize = 8 << 20;
@@ -91,7 +91,7 @@ fn check_request(http: &Client, target: &ModelTarget) -> RequestBuilder {
 }
 
 /// A URL below the server's address.
-fn endpoint_url(target: &ModelTarget, path: &[&str]) -> Url {
+pub(crate) fn endpoint_url(target: &ModelTarget, path: &[&str]) -> Url {
     let mut url = target.url();
     let segments = path.iter().flat_map(|part| part.split('/'));
     url.path_segments_mut().expect("an http address has a path").pop_if_empty().extend(segments);
@@ -99,7 +99,7 @@ fn endpoint_url(target: &ModelTarget, path: &[&str]) -> Url {
 }
 
 /// Reads a response's body up to a limit.
-async fn read_body(response: &mut Response, error_mapper: &ErrorMapper) -> Result<String, ProviderError> {
+pub(crate) async fn read_body(response: &mut Response, error_mapper: &ErrorMapper) -> Result<String, ProviderError> {
     match read_body_up_to(response, MAX_RESPONSE_BYTES).await {
         Ok(Some(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
         Ok(None) => Err(error_mapper.provider_error(ProviderErrorKind::InvalidResponse)),

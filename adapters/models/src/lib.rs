@@ -12,6 +12,7 @@ mod error;
 mod fallback;
 mod files;
 mod image_copies;
+mod listing;
 mod media_kind;
 mod ollama;
 mod provider_messages;
@@ -25,6 +26,7 @@ mod settings;
 mod tool_names;
 
 pub use fallback::FallbackModel;
+pub use listing::{ModelListError, list_models};
 pub use media_kind::{MediaKind, unsupported_kind_reason};
 pub use ollama::find_ollama;
 pub use remote::RemoteModel;

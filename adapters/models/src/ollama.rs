@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     body::read_body_up_to,
+    listing::chat_models,
     remote::http_client,
     request_policy::RequestPolicy,
     settings::{ModelProvider, ModelSettings},
@@ -43,9 +44,7 @@ async fn newest_model(address: &str) -> Option<String> {
     let mut response = http.get(format!("{address}api/tags")).send().await.ok()?.error_for_status().ok()?;
     let list = read_body_up_to(&mut response, MAX_LIST_BYTES).await.ok()??;
     let list: Value = serde_json::from_slice(&list).ok()?;
-    let names = list.get("models")?.as_array()?.iter().filter_map(|model| model.get("name")?.as_str());
-    let can_chat = |name: &&str| !["embed", "bge-", "minilm", "rerank"].iter().any(|part| name.contains(part));
-    names.filter(can_chat).map(str::to_owned).next()
+    chat_models(&list).into_iter().next()
 }
 
 #[cfg(test)]

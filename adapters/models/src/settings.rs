@@ -211,12 +211,16 @@ fn parse_address(address: &SecretString, provider: ModelProvider, has_key: bool)
 
 /// Parses a model's name, which becomes part of a path. The client would read `::` as a namespace.
 fn parse_model(name: String) -> Result<String, &'static str> {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
-    let is_valid = !name.is_empty() && name.len() <= 200 && name.chars().all(is_allowed);
-    match is_valid && !name.contains("::") && !name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+    match is_model_name(&name) {
         true => Ok(name),
         false => Err("must be the name of a model on the server, such as gpt-5.4-mini"),
     }
+}
+
+pub(crate) fn is_model_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
+    let is_valid = !name.is_empty() && name.len() <= 200 && name.chars().all(is_allowed);
+    is_valid && !name.contains("::") && !name.split('/').any(|part| part.is_empty() || part.starts_with('.'))
 }
 
 #[cfg(test)]

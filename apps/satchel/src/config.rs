@@ -21,7 +21,7 @@ pub mod schema;
 mod schema_walk;
 pub mod speech;
 pub mod storage;
-mod suggestions;
+pub(crate) mod suggestions;
 pub mod tools;
 mod tree;
 pub mod turn;

@@ -1,5 +1,7 @@
 //! Verifies tokens with one read-only request to the platform, for `init` and `doctor`.
 
+pub mod telegram_owner;
+
 use std::time::Duration;
 
 use anyhow::Context;
@@ -70,21 +72,9 @@ pub async fn identify_telegram_bot(
     struct Bot {
         username: String,
     }
-    // The token becomes a part of the path, so only a token's own characters are allowed.
+    let url = telegram_url(api_url, token)?;
     let token = token.expose_secret().trim();
-    let has_token_form = |(id, secret): (&str, &str)| {
-        let is_token_char = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        !id.is_empty()
-            && id.chars().all(|c| c.is_ascii_digit())
-            && !secret.is_empty()
-            && secret.chars().all(is_token_char)
-    };
-    if !token.split_once(':').is_some_and(has_token_form) {
-        let message = "this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather";
-        return Err(TokenError::Invalid(message.to_owned()));
-    }
-    let base = api_url.map_or(TELEGRAM_URL, |url| url.expose_secret().trim_end_matches('/'));
-    let (status, body) = get_json("Telegram", http.get(format!("{base}/bot{token}/getMe"))).await?;
+    let (status, body) = get_json("Telegram", http.get(format!("{url}/getMe"))).await?;
     match serde_json::from_slice::<BotResponse>(&body) {
         Ok(BotResponse { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", redact(&bot.username))),
         // An unknown token is "Not Found" to Telegram, a revoked one "Unauthorized".
@@ -101,6 +91,25 @@ pub async fn identify_telegram_bot(
             Err(TokenError::Unverified(format!("the server did not answer like Telegram (status {status})")))
         }
     }
+}
+
+/// The address of a bot's methods, without a slash at its end. It holds the token.
+fn telegram_url(api_url: Option<&SecretString>, token: &SecretString) -> Result<String, TokenError> {
+    // The token becomes a part of the path, so only a token's own characters are allowed.
+    let token = token.expose_secret().trim();
+    let has_token_form = |(id, secret): (&str, &str)| {
+        let is_token_char = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        !id.is_empty()
+            && id.chars().all(|c| c.is_ascii_digit())
+            && !secret.is_empty()
+            && secret.chars().all(is_token_char)
+    };
+    if !token.split_once(':').is_some_and(has_token_form) {
+        let message = "this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather";
+        return Err(TokenError::Invalid(message.to_owned()));
+    }
+    let base = api_url.map_or(TELEGRAM_URL, |url| url.expose_secret().trim_end_matches('/'));
+    Ok(format!("{base}/bot{token}"))
 }
 
 /// Returns the name of the bot that a Discord token belongs to.

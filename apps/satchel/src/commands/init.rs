@@ -2,6 +2,8 @@
 
 mod dialogue;
 mod file;
+mod model;
+mod owner;
 
 use std::{
     fs::{self, OpenOptions},
@@ -11,23 +13,18 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use satchel_models::RemoteModel;
 use secrecy::SecretString;
 
 use self::{
     dialogue::Dialogue,
-    file::{InitAnswers, InitModelAnswer, render},
+    file::{InitAnswers, render},
+    model::ask_model,
+    owner::learn_owner,
 };
 use super::UsageError;
 use crate::{
-    cli::{InitModel, InitOptions},
-    config::{
-        self, Config, ConfigSources,
-        leaf::{address::HttpUrl, secret::Secret},
-        models::ModelConfig,
-        models::ProviderConfig,
-    },
-    models::{ModelCandidate, empty_blobs},
+    cli::InitOptions,
+    config::{self, Config, ConfigSources},
     platforms::{self, TokenError},
 };
 
@@ -61,12 +58,22 @@ pub async fn run(context: &InitContext<'_>, out: &mut (dyn Write + Send)) -> any
         ))?;
     }
     let data_dir = base_config.config().storage.data_dir();
+    let model = ask_model(options, sources, dialogue.as_mut()).await?;
+    let telegram = ask_token(InitPlatform::Telegram, options, base_config.config(), dialogue.as_mut()).await?;
+    let discord = ask_token(InitPlatform::Discord, options, base_config.config(), dialogue.as_mut()).await?;
+    let telegram_owner = match (&telegram, dialogue.as_mut()) {
+        (Some(InitToken { token, bot: Some(bot) }), Some(dialogue)) => {
+            learn_owner(base_config.config(), token, bot, dialogue).await?
+        }
+        _ => None,
+    };
     let answers = InitAnswers {
         // A new `satchel.yaml` changes the default directory, so that existing conversations would seem lost.
         data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.to_owned()),
-        model: ask_model(options, sources, dialogue.as_mut()).await?,
-        telegram: ask_token(InitPlatform::Telegram, options, base_config.config(), dialogue.as_mut()).await?,
-        discord: ask_token(InitPlatform::Discord, options, base_config.config(), dialogue.as_mut()).await?,
+        model,
+        telegram: telegram.map(|telegram| telegram.token),
+        telegram_owner,
+        discord: discord.map(|discord| discord.token),
     };
     let text = render(&answers);
     config::load_text(path, &text, sources)?.into_config()?;
@@ -94,149 +101,6 @@ fn may_replace(path: &Path, options: &InitOptions, dialogue: Option<&mut Dialogu
     }
 }
 
-async fn ask_model(
-    options: &InitOptions,
-    sources: &ConfigSources<'_>,
-    mut dialogue: Option<&mut Dialogue<'_>>,
-) -> anyhow::Result<Option<InitModelAnswer>> {
-    for _ in 0..MAX_ATTEMPTS {
-        let Some(answer) = read_model_answer(options, sources, dialogue.as_deref_mut()).await? else { return Ok(None) };
-        if options.no_check {
-            return Ok(Some(answer));
-        }
-        match (check_model(&answer, sources).await, dialogue.as_deref_mut()) {
-            (Ok(title), Some(dialogue)) => {
-                dialogue.print_line(&format!("ok: {title} answers\n"))?;
-                return Ok(Some(answer));
-            }
-            (Ok(_), None) => return Ok(Some(answer)),
-            (Err(reason), None) => bail!("the model can't be used: {reason}; use --no-check to save it anyway"),
-            (Err(reason), Some(dialogue)) => {
-                dialogue.print_line(&format!("That did not work: {reason}"))?;
-                if options.model.is_some() {
-                    bail!("nothing was written; use --no-check to save it anyway");
-                }
-                if dialogue.confirm("Save it anyway?")? {
-                    return Ok(Some(answer));
-                }
-            }
-        }
-    }
-    bail!("gave up after {MAX_ATTEMPTS} attempts; nothing was written")
-}
-
-/// Reads the model from the options or the dialogue. `None` is the offline model.
-async fn read_model_answer(
-    options: &InitOptions,
-    sources: &ConfigSources<'_>,
-    dialogue: Option<&mut Dialogue<'_>>,
-) -> anyhow::Result<Option<InitModelAnswer>> {
-    if let Some(chosen) = options.model {
-        let InitOptions { base_url, api_key, model_name: model, .. } = options;
-        let (base_url, api_key, model) = (base_url.clone(), api_key.clone(), model.clone());
-        return Ok(provider_config(chosen).map(|provider| InitModelAnswer { provider, base_url, api_key, model }));
-    }
-    let (likely_model, found_model) = detect_model(sources).await;
-    let Some(dialogue) = dialogue else {
-        let answer = |provider| InitModelAnswer { provider, base_url: None, api_key: None, model: found_model };
-        return Ok(provider_config(likely_model).map(answer));
-    };
-    dialogue.print_line(
-        "Which model should answer?\n  1  OpenAI\n  2  Anthropic\n  3  Google Gemini\n  4  Ollama, on this machine or another\n  \
-         5  another server with an OpenAI-compatible API\n  6  none yet: the offline model, which needs no key",
-    )?;
-    let default = match likely_model {
-        InitModel::Openai | InitModel::OpenaiResponses => "1",
-        InitModel::Anthropic => "2",
-        InitModel::Gemini => "3",
-        InitModel::Ollama => "4",
-        InitModel::Offline => "6",
-    };
-    let (provider, is_custom_server) = match dialogue.prompt("Model", default)?.as_str() {
-        "1" => (ProviderConfig::OpenAi, false),
-        "2" => (ProviderConfig::Anthropic, false),
-        "3" => (ProviderConfig::Gemini, false),
-        "4" => (ProviderConfig::Ollama, false),
-        "5" => (ProviderConfig::OpenAi, true),
-        _ => return Ok(None),
-    };
-    let mut answer = InitModelAnswer { provider, base_url: None, api_key: None, model: None };
-    if is_custom_server {
-        answer.base_url = Some(SecretString::from(dialogue.prompt("Server address", "http://127.0.0.1:8000/v1/")?));
-    } else if provider == ProviderConfig::Ollama {
-        let given = dialogue.prompt("Server address", "http://127.0.0.1:11434/")?;
-        answer.base_url = (given != "http://127.0.0.1:11434/").then(|| SecretString::from(given));
-    }
-    answer.api_key = match provider.key_variable() {
-        Some(variable) if !is_custom_server && has_variable(sources, variable) => {
-            dialogue.prompt_secret(&format!("API key (not shown; Enter to use {variable} from the environment)"))?
-        }
-        Some(_) => dialogue.prompt_secret("API key (not shown; Enter for none)")?,
-        None => None,
-    };
-    let model_name = match (is_custom_server, found_model.filter(|_| provider == ProviderConfig::Ollama)) {
-        (_, Some(found)) => dialogue.prompt("Model name", &found)?,
-        (true, None) => dialogue.prompt("Model name", "")?,
-        (false, None) => dialogue.prompt("Model name (Enter for the default)", "")?,
-    };
-    answer.model = (!model_name.is_empty()).then_some(model_name);
-    Ok(Some(answer))
-}
-
-/// The model that a start without configuration would select, and the name of a detected one.
-async fn detect_model(sources: &ConfigSources<'_>) -> (InitModel, Option<String>) {
-    let key_variables = [
-        ("OPENAI_API_KEY", InitModel::Openai),
-        ("ANTHROPIC_API_KEY", InitModel::Anthropic),
-        ("GEMINI_API_KEY", InitModel::Gemini),
-    ];
-    if let Some((_, model)) = key_variables.into_iter().find(|(variable, _)| has_variable(sources, variable)) {
-        return (model, None);
-    }
-    match satchel_models::find_ollama().await {
-        Some(found) => (InitModel::Ollama, found.model),
-        None => (InitModel::Offline, None),
-    }
-}
-
-fn provider_config(model: InitModel) -> Option<ProviderConfig> {
-    match model {
-        InitModel::Openai => Some(ProviderConfig::OpenAi),
-        InitModel::OpenaiResponses => Some(ProviderConfig::OpenAiResponses),
-        InitModel::Anthropic => Some(ProviderConfig::Anthropic),
-        InitModel::Gemini => Some(ProviderConfig::Gemini),
-        InitModel::Ollama => Some(ProviderConfig::Ollama),
-        InitModel::Offline => None,
-    }
-}
-
-fn has_variable(sources: &ConfigSources<'_>, name: &str) -> bool {
-    sources.environment.iter().any(|(key, value)| key == name && !value.is_empty())
-}
-
-async fn check_model(answer: &InitModelAnswer, sources: &ConfigSources<'_>) -> Result<String, String> {
-    let InitModelAnswer { provider, base_url, api_key, model } = answer.clone();
-    let from_environment = provider.key_variable().filter(|_| base_url.is_none()).and_then(|variable| {
-        let found = sources.environment.iter().find(|(key, _)| key == variable);
-        Some(SecretString::from(found?.1.to_str()?))
-    });
-    let api_key = api_key.or(from_environment);
-    let (base_url, api_key) = (base_url.map(HttpUrl), api_key.map(Secret));
-    let candidate = ModelCandidate::Remote(ModelConfig {
-        name: "main".to_owned(),
-        provider,
-        base_url,
-        api_key,
-        model,
-        ..ModelConfig::default()
-    });
-    let settings = candidate.settings().map_err(|error| error.to_string())?;
-    let Some(settings) = settings else { return Ok(candidate.title()) };
-    let remote = RemoteModel::new(settings, empty_blobs()).map_err(|error| error.to_string())?;
-    remote.check().await.map_err(|error| error.owner_message())?;
-    Ok(candidate.title())
-}
-
 /// A platform with a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InitPlatform {
@@ -244,12 +108,19 @@ enum InitPlatform {
     Discord,
 }
 
+/// A token of a platform.
+struct InitToken {
+    token: SecretString,
+    /// The bot that it belongs to; `None` if it was not checked.
+    bot: Option<String>,
+}
+
 async fn ask_token(
     platform: InitPlatform,
     options: &InitOptions,
     base_config: &Config,
     mut dialogue: Option<&mut Dialogue<'_>>,
-) -> anyhow::Result<Option<SecretString>> {
+) -> anyhow::Result<Option<InitToken>> {
     let (name, given, question) = match platform {
         InitPlatform::Telegram => {
             ("Telegram", &options.telegram_token, "Telegram bot token from @BotFather (not shown; Enter for none)")
@@ -269,7 +140,7 @@ async fn ask_token(
         };
         let Some(token) = token else { return Ok(None) };
         if options.no_check {
-            return Ok(Some(token));
+            return Ok(Some(InitToken { token, bot: None }));
         }
         let result = match platform {
             InitPlatform::Telegram => {
@@ -282,14 +153,14 @@ async fn ask_token(
         match (result, dialogue.as_deref_mut()) {
             (Ok(bot), Some(dialogue)) => {
                 dialogue.print_line(&format!("ok: {name} knows it as {bot}\n"))?;
-                return Ok(Some(token));
+                return Ok(Some(InitToken { token, bot: Some(bot) }));
             }
-            (Ok(_), None) => return Ok(Some(token)),
+            (Ok(bot), None) => return Ok(Some(InitToken { token, bot: Some(bot) })),
             (Err(error), Some(dialogue)) if given.is_none() => {
                 dialogue.print_line(&format!("That did not work: {error}"))?;
                 // A rejected token is useless; one that could not be verified may be valid.
                 if matches!(error, TokenError::Unverified(_)) && dialogue.confirm("Save it anyway?")? {
-                    return Ok(Some(token));
+                    return Ok(Some(InitToken { token, bot: None }));
                 }
             }
             (Err(error), _) => bail!("{name}: {error}; nothing was written"),

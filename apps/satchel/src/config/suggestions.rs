@@ -66,6 +66,14 @@ fn strip_common_sections<'a>(given: &'a str, key: &'a str) -> (&'a str, &'a str)
     (&given[start..], &key[start..])
 }
 
+/// The name that was most likely meant: one within a few typos, else one that begins or ends with what was given.
+pub(crate) fn nearest_name<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
+    let best_by = |rank: fn(&str, &str) -> Option<usize>| {
+        names.iter().filter_map(|name| Some((rank(given, name)?, *name))).min().map(|(_, name)| name)
+    };
+    best_by(typo_count).or_else(|| best_by(extra_length))
+}
+
 /// The number of typos between two names, if there are few for their length.
 pub(super) fn typo_count(given: &str, key: &str) -> Option<usize> {
     let count = strsim::damerau_levenshtein(given, key);

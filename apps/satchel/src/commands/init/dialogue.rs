@@ -3,7 +3,10 @@
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use anyhow::{Context, bail};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr},
+};
 use secrecy::SecretString;
 
 /// A dialogue with the owner.
@@ -43,10 +46,26 @@ impl<'a> Dialogue<'a> {
         Ok(if line.is_empty() { default } else { line }.to_owned())
     }
 
-    /// Asks for yes or no; anything else is no.
+    /// Asks for yes or no, until it is one of them.
     pub(super) fn confirm(&mut self, question: &str) -> anyhow::Result<bool> {
-        let answer = self.prompt(&format!("{question} (y/n)"), "n")?;
-        Ok(answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes"))
+        loop {
+            match self.prompt(&format!("{question} (y/n)"), "n")?.to_lowercase().as_str() {
+                "y" | "yes" => return Ok(true),
+                "n" | "no" => return Ok(false),
+                _ => self.print_line("Please answer y or n.")?,
+            }
+        }
+    }
+
+    /// Whether Enter was pressed meanwhile, or the input has ended. What was typed before it is dropped.
+    pub(super) fn take_enter(&mut self) -> anyhow::Result<bool> {
+        let stdin = io::stdin();
+        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+        if poll(&mut waiting, Some(&Timespec::default())).context("failed to look for an answer")? == 0 {
+            return Ok(false);
+        }
+        self.input.read_line(&mut String::new()).context("failed to read the answer")?;
+        Ok(true)
     }
 
     /// Asks for a secret; an empty line is none.

@@ -13,6 +13,8 @@ pub(super) struct InitAnswers {
     /// An existing data directory that would no longer be the default beside this file.
     pub(super) data_dir: Option<PathBuf>,
     pub(super) telegram: Option<SecretString>,
+    /// The id of the person who owns the bot.
+    pub(super) telegram_owner: Option<String>,
     pub(super) discord: Option<SecretString>,
 }
 
@@ -54,8 +56,22 @@ pub(super) fn render(answers: &InitAnswers) -> String {
         "\n# The web page. The first start creates its token, unless you set one.\n\
          #web:\n#  listen: 127.0.0.1:8787\n#  public_url: https://satchel.example.com\n#  token: \"a long phrase\"\n\n",
     );
-    let people = "#  # Who may talk to the bot; \"*\" means everybody.\n#  allow_users: [\"12345678\"]\n#  owners: [\"12345678\"]\n";
-    push_platform_section(&mut file, "telegram", "The bot's token from @BotFather.", answers.telegram.as_ref(), people);
+    let mut people =
+        String::from("#  # Who may talk to the bot; \"*\" means everybody.\n#  allow_users: [\"12345678\"]\n");
+    match &answers.telegram_owner {
+        Some(id) => {
+            let owners = format!("  # You. Owners approve other people with /pair.\n  owners: [{}]\n", yaml_string(id));
+            people.insert_str(0, &owners);
+        }
+        None => people.push_str("#  owners: [\"12345678\"]\n"),
+    }
+    push_platform_section(
+        &mut file,
+        "telegram",
+        "The bot's token from @BotFather.",
+        answers.telegram.as_ref(),
+        &people,
+    );
     let people = "#  # Who may talk to the bot; \"*\" means everybody. Channels where it answers without a mention.\n\
                   #  allow_users: [\"123456789012345678\"]\n#  owners: [\"123456789012345678\"]\n#  channels: [\"*\"]\n";
     push_platform_section(
@@ -156,6 +172,7 @@ mod tests {
             }),
             data_dir: Some("/home/ann/.local/share/satchel".into()),
             telegram: Some(secret("123:abc")),
+            telegram_owner: None,
             discord: Some(secret("x.y.z")),
         }
     }
@@ -181,6 +198,15 @@ mod tests {
             assert!(all.lines().filter(|line| !line.trim_start().starts_with('#')).count() > 30, "{all}");
             crate::config::schema::tests::assert_accepted(&all);
         }
+    }
+
+    #[test]
+    fn owner_is_written_where_one_is_known() {
+        let file = render(&InitAnswers { telegram_owner: Some("41".to_owned()), ..answers() });
+        crate::config::schema::tests::assert_accepted(&file);
+        crate::config::schema::tests::assert_accepted(&uncommented(&file).replace("model: offline\n", ""));
+        let section = "  token: \"123:abc\"\n  # You. Owners approve other people with /pair.\n  owners: [\"41\"]\n";
+        assert!(file.contains(section), "{file}");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::{
     process::{Command, Stdio},
 };
 
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_system::real_binary::{ProcessOutput, TestHome, run_to_end, type_lines, wait_for_exit};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use super::stub_server::StubServer;
 
@@ -145,4 +147,77 @@ fn init_keeps_earlier_conversations_reachable() {
     assert!(output.stdout.contains(".local/share/satchel"), "{output:#?}");
     let parts = at_home(&["outbox", "list", "--all"]);
     assert!(parts.stdout.contains("console:main"), "{parts:#?}");
+}
+
+/// A word that is no choice must not mean "no model".
+#[test]
+fn unknown_word_for_the_model_repeats_the_question() {
+    let (home, server) = (TestHome::new(), stub_platforms());
+    let output = run_with_input(&mut init_command(&home, &server, &[]), &["banana", "opnai", "offline", "", ""]);
+    let file = assert_written(&home, &output, "words");
+    assert!(file.contains("model: offline\n"), "{file}");
+    let stdout = &output.stdout;
+    assert!(stdout.contains("`banana` is none of these: the names are openai, anthropic, gemini, ollama"), "{stdout}");
+    assert!(stdout.contains("`opnai` is none of these: did you mean `openai`?"), "{stdout}");
+}
+
+#[test]
+fn models_of_an_own_server_are_listed_and_one_is_chosen() {
+    let (home, platforms) = (TestHome::new(), stub_platforms());
+    let server = StubServer::respond_with(|head| {
+        let json = "content-type: application/json\r\n".to_owned();
+        match head.starts_with("GET /v1/models ") {
+            true => (200, json, r#"{"data":[{"id":"llama-3.3-70b"},{"id":"qwen3:8b"}]}"#.to_owned()),
+            false => (404, json, "{}".to_owned()),
+        }
+    });
+    let address = format!("{}/v1", server.url());
+    let lines = ["server", &address, "", "qwen3:9b", "n", "2", "", ""];
+    let output = run_with_input(&mut init_command(&home, &platforms, &[]), &lines);
+    let file = assert_written(&home, &output, "an own server");
+    assert!(file.contains("    model: \"qwen3:8b\"\n"), "{file}");
+    let stdout = &output.stdout;
+    assert!(stdout.contains("The server has these models:\n   1  llama-3.3-70b\n   2  qwen3:8b\n"), "{stdout}");
+    assert!(stdout.contains("The server lists no model `qwen3:9b`: did you mean `qwen3:8b`?"), "{stdout}");
+}
+
+/// Anybody may write to a bot: the owner is who has read the code at the terminal.
+#[tokio::test]
+async fn who_sends_the_code_to_the_bot_becomes_its_owner() {
+    const ANN: i64 = 41;
+    const BOB: i64 = 42;
+    let home = TestHome::new();
+    let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+    for (person, name) in [(ANN, "Ann"), (BOB, "Bob")] {
+        telegram.person(person, name);
+        telegram.private_chat(person);
+    }
+    let mut command: tokio::process::Command = home.satchel_command(&["init"]).into();
+    command.env("SATCHEL_TELEGRAM__API_URL", telegram.api_url()).kill_on_drop(true);
+    let mut init = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let mut input = init.stdin.take().expect("standard input is a pipe");
+    // It stays open: somebody is at the terminal, and presses nothing.
+    let answers = format!("6\n{}\n\n", telegram.token());
+    input.write_all(answers.as_bytes()).await.expect("it reads");
+    let mut lines = BufReader::new(init.stdout.take().expect("standard output is a pipe")).lines();
+    let mut shown = String::new();
+    let code = loop {
+        let line = lines.next_line().await.expect("text").unwrap_or_else(|| panic!("it ended without a code: {shown}"));
+        if let Some((_, code)) = line.split_once("?start=") {
+            break code.to_owned();
+        }
+        shown.push_str(&line);
+    };
+    telegram.person_sends(BOB, BOB, "hello, I am the owner");
+    telegram.person_sends(ANN, ANN, code.as_str());
+    while let Some(line) = lines.next_line().await.expect("text") {
+        shown.push_str(&line);
+    }
+    assert!(init.wait().await.expect("it ends").success(), "{shown}");
+    assert!(shown.contains("ok: Ann (id 41) owns the bot"), "{shown}");
+    let file = std::fs::read_to_string(home.work_directory().join("satchel.yaml")).expect("it was written");
+    assert!(file.contains("  owners: [\"41\"]\n"), "{file}");
+    let checked = home.run(&["config", "check"]);
+    assert_eq!(checked.exit_code(), Some(0), "{checked:#?}");
+    assert_eq!(telegram.unconfirmed_updates(), 2, "what Bob wrote still waits for its answer");
 }
