@@ -26,6 +26,7 @@ impl SatchelOptions {
                 max_model_calls: config.turn.model_calls.0,
                 max_tool_calls: config.turn.tool_calls.0,
                 steering: config.turn.steering(),
+                interim_text: config.turn.interim_text(),
                 tool_timeout: tools.timeout.0,
                 confirm_tiers: tools.confirm.clone(),
                 confirm_timeout: tools.confirm_time.0,

@@ -27,8 +27,6 @@ pub struct TurnResult {
     pub ending: Ending,
     /// What the person gets.
     pub response: OutgoingResponse,
-    /// The files that were refused, which the person is told about.
-    pub refused: Vec<RefusedFile>,
     /// How the history changes.
     pub history: HistoryChange,
     /// The setting of the conversation that changes, if one does.
@@ -50,7 +48,7 @@ pub struct TurnResult {
 /// When the commit failed. Then nothing is stored, and the turn can be replayed from its journal.
 pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: TurnResult) -> Result<(), LedgerError> {
     let conversation = lane.lease.conversation.clone();
-    let response = append_refused_files(result.response, &result.refused);
+    let response = result.response;
     let plan = plan_response(services, lane, &response).await?;
     let plan = attach_buttons(plan, result.buttons);
     let completed = CompletedTurn {
@@ -143,7 +141,8 @@ fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
 }
 
 /// Names each refused file, so that the person learns of it whatever the model says.
-fn append_refused_files(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
+#[must_use]
+pub fn append_refused_files(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
     if refused.is_empty() {
         return response;
     }
@@ -239,7 +238,6 @@ mod tests {
             turn: TurnId(Uuid::from_u128(1)),
             ending: Ending::Done,
             response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::from_text("Here.") },
-            refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
             setting: None,
             steered: Vec::new(),

@@ -1,13 +1,14 @@
 //! The text of a reply while the model writes it: deltas on the bus, and what its draft shows.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicU32, Ordering},
 };
 
 use satchel_domain::{
     ConversationId, MessageRef, TurnId,
-    markdown::{append_paragraph, trim_blank_edges},
+    fold::{InterimText, join_texts},
+    markdown::{append_paragraph, start_paragraph, trim_blank_edges},
 };
 use satchel_ports::{BusEvent, EventBus, ledger::QueuedTurn};
 use satchel_routing::deliver::DraftHandle;
@@ -20,25 +21,35 @@ pub struct DeltaSink {
     conversation: ConversationId,
     turn: TurnId,
     message: AtomicU32,
+    interim_text: InterimText,
+    /// What stands above the message that the model writes.
+    above: Mutex<String>,
     draft: DraftHandle,
 }
 
 impl DeltaSink {
     /// Begins to show a turn's reply as the channel can.
     #[must_use]
-    pub fn new(services: &AgentServices, lane: &LaneHandle, turn: &QueuedTurn) -> Self {
+    pub fn new(services: &AgentServices, lane: &LaneHandle, turn: &QueuedTurn, interim_text: InterimText) -> Self {
         Self {
             bus: Arc::clone(&services.bus),
             conversation: lane.lease.conversation.clone(),
             turn: turn.id,
             message: AtomicU32::new(0),
+            interim_text,
+            above: Mutex::default(),
             draft: lane.delivery.open_draft(turn.id, reply_to(turn), turn.draft.clone()),
         }
     }
 
-    /// A new message of the model begins; what it writes takes the place of what the draft shows.
-    pub fn start_message(&self, message: u32) {
+    /// A new message of the model begins, after those with these texts. What it writes takes the place of the tools that
+    /// the draft shows, and that of the texts where they aren't part of the reply.
+    pub fn start_message(&self, message: u32, earlier: &[&str]) {
         self.message.store(message, Ordering::Relaxed);
+        *self.above.lock().unwrap_or_else(PoisonError::into_inner) = match self.interim_text {
+            InterimText::Keep => start_paragraph(&join_texts(earlier.iter().copied())),
+            InterimText::Last => String::new(),
+        };
     }
 
     /// Shows a task of a run that begins, in place of what the one before it wrote.
@@ -46,17 +57,21 @@ impl DeltaSink {
         self.draft.update(|text| *text = format!("… {task} ({number} of {total})"));
     }
 
-    /// Shows the tools that run until the model writes on, below what it wrote before it asked for them.
-    pub fn show_tools(&self, written: &str, tools: &[&str]) {
+    /// Shows the tools that run until the model writes on, below the texts that it wrote before it asked for them.
+    pub fn show_tools(&self, written: &[&str], tools: &[&str]) {
         let progress = format!("… {}", tools.join(", "));
-        self.draft.update(|text| *text = append_paragraph(trim_blank_edges(written), &progress));
+        let written = match self.interim_text {
+            InterimText::Keep => join_texts(written.iter().copied()),
+            InterimText::Last => written.last().map_or_else(String::new, |last| trim_blank_edges(last).to_owned()),
+        };
+        self.draft.update(|text| *text = append_paragraph(&written, &progress));
     }
 
     /// Passes on a delta; `all` is the model's message so far.
     pub async fn push_delta(&self, delta: &str, all: &str) {
         self.draft.update(|text| {
             if all.len() == delta.len() {
-                text.clear();
+                self.above.lock().unwrap_or_else(PoisonError::into_inner).clone_into(text);
             }
             text.push_str(delta);
         });

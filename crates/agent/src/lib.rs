@@ -32,7 +32,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use satchel_domain::{ChannelName, ConversationId, Sender};
+use satchel_domain::{ChannelName, ConversationId, Sender, fold::InterimText};
 use satchel_ports::{
     Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, Reminders, SafetyTier, Turns,
     ledger::{QueuedMessage, QueuedTurn, SteeringRequests},
@@ -69,6 +69,8 @@ pub struct AgentSettings {
     pub max_tool_calls: u32,
     /// When later messages reach the model.
     pub steering: SteeringMode,
+    /// What becomes of the texts that the model writes before it calls tools.
+    pub interim_text: InterimText,
     /// How long a call of a tool without its own limit may take.
     pub tool_timeout: Duration,
     /// How long a model may send nothing before its call fails.
@@ -90,6 +92,7 @@ impl Default for AgentSettings {
             max_model_calls: 25,
             max_tool_calls: 80,
             steering: SteeringMode::default(),
+            interim_text: InterimText::default(),
             tool_timeout: Duration::from_secs(120),
             model_idle_timeout: Duration::from_secs(120),
             confirm_tiers: vec![SafetyTier::Privileged],

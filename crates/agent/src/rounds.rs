@@ -174,6 +174,12 @@ impl Rounds {
         self.current_rounds().iter().map(|round| round.text.clone()).chain([self.partial.clone()]).collect()
     }
 
+    /// The texts of the model's finished answers; of a run those of its running task.
+    #[must_use]
+    pub fn finished_texts(&self) -> Vec<&str> {
+        self.current_rounds().iter().map(|round| round.text.as_str()).collect()
+    }
+
     /// The outcomes of the calls, in the order of the requests; of a run those of its last task.
     #[must_use]
     pub fn outcomes(&self) -> Vec<RecordedOutcome> {

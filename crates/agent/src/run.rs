@@ -8,7 +8,7 @@ use std::{
 
 use satchel_domain::{
     CallId, Ending, InboxId, OutgoingResponse, TaskRequest, ToolCall, WorkShare,
-    fold::{EMPTY_RESPONSE_TEXT, fold, with_earlier_files, with_voice_reply},
+    fold::{EMPTY_RESPONSE_TEXT, InterimText, fold, with_earlier_files, with_interim_texts, with_voice_reply},
 };
 use satchel_ports::{
     Activity, BusEvent, LedgerError, ModelMessage, ModelRequest,
@@ -22,7 +22,7 @@ use crate::{
     AgentServices, LaneHandle, SteeringMode,
     call_requester::CallRequester,
     calls::{CallOrigin, CallScope, abandoned_changes, list_turn_files, needs_confirmation, run_calls},
-    complete::{TurnResult, complete_turn},
+    complete::{TurnResult, append_refused_files, complete_turn},
     confirm::Confirmations,
     documents::document_messages,
     draft::{DeltaSink, reply_to},
@@ -107,7 +107,8 @@ pub async fn run_turn(
         agent,
         cancel: cancel.clone(),
     };
-    let deltas = DeltaSink::new(services, lane, &turn);
+    let interim_text = interim_text(services, &turn);
+    let deltas = DeltaSink::new(services, lane, &turn, interim_text);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
         rounds.unrecorded_changes = abandoned_changes(&scope, &rounds);
@@ -138,10 +139,15 @@ pub async fn run_turn(
     let folded = if is_silent { OutgoingResponse::default() } else { folded };
     let folded = if turn.settings.voice_replies { with_voice_reply(folded, &loop_end.ending) } else { folded };
     let response = voice_notes::append_transcription_failure(folded, &turn);
+    let response = append_notices(services, lane, &turn, &rounds, response).await?;
+    let response = append_refused_files(response, &rounds::refused_files(&turn));
     let result = TurnResult {
         turn: turn.id,
-        response: append_notices(services, lane, &turn, &rounds, response).await?,
-        refused: rounds::refused_files(&turn),
+        // At last: a voice speaks what else the person is told, but not these texts.
+        response: match interim_text {
+            InterimText::Keep => with_interim_texts(response, &rounds.texts()),
+            InterimText::Last => response,
+        },
         history: HistoryChange::Append(rounds.to_history(&turn, &loop_end.ending)),
         setting: None,
         ending: loop_end.ending,
@@ -297,7 +303,7 @@ pub(crate) async fn run_loop(
             rounds.steered.extend(inject.into_iter().filter(|steered| !steered_ids.contains(&steered.id)));
         }
         is_first_round = false;
-        deltas.start_message(rounds.model_call_count());
+        deltas.start_message(rounds.model_call_count(), &rounds.finished_texts());
         let first_ordinal = rounds.call_count();
         let is_quiet = script_response.is_some() && script_turn::schedule(turn).is_some();
         let response = match script_response {
@@ -353,13 +359,22 @@ pub(crate) async fn run_loop(
         };
         retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
+        rounds.rounds.push(round);
         // No person waits for a scheduled script, and it may produce no reply.
         if !is_quiet {
-            deltas.show_tools(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+            let tools: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+            deltas.show_tools(&rounds.finished_texts(), &tools);
         }
-        rounds.rounds.push(round);
         let scope = scope.for_latest_calls(turn, rounds);
         run_calls(services, lane, &scope, calls, CallOrigin::Fresh, rounds).await?;
+    }
+}
+
+/// What becomes of the texts before a turn's last one: a client that asks for a format gets the last alone.
+fn interim_text(services: &AgentServices, turn: &QueuedTurn) -> InterimText {
+    match turn.messages.iter().any(|queued| queued.message.last_text_only) {
+        true => InterimText::Last,
+        false => services.settings.interim_text,
     }
 }
 
@@ -429,7 +444,6 @@ async fn complete_immediate_replies(
             turn,
             ending: Ending::Done,
             response: OutgoingResponse::from_text(text),
-            refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
             setting: None,
             steered: Vec::new(),

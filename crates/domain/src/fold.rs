@@ -5,13 +5,24 @@
 use crate::{
     Attachment, Ending, OutgoingResponse, RecordedOutcome, Visibility, VoiceRequest,
     filename::is_visually_empty,
-    markdown::{append_paragraph, trim_blank_edges},
+    markdown::{append_paragraph, has_block, start_paragraph, trim_blank_edges},
 };
 
 /// The reply when a turn yields nothing at all, which is an error of the agent.
 pub const EMPTY_RESPONSE_TEXT: &str = "I finished without anything to send. Please ask again, perhaps in other words.";
 
-/// Folds a turn into its response.
+/// What becomes of the texts that a model writes before it calls tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InterimText {
+    /// They are part of the reply.
+    #[default]
+    Keep,
+    /// The reply has the model's last text alone.
+    Last,
+}
+
+/// Folds a turn into its response, whose text is that of the model's last message; [`with_interim_texts`] puts the texts
+/// before it in front.
 ///
 /// `messages` are the texts of the model's messages, oldest first; `outcomes` are those of its tool calls in the
 /// order in which the model requested them, whatever order they finished in.
@@ -19,8 +30,7 @@ pub const EMPTY_RESPONSE_TEXT: &str = "I finished without anything to send. Plea
 pub fn fold(messages: &[String], outcomes: &[RecordedOutcome], ending: &Ending) -> OutgoingResponse {
     let attachments = fold_attachments(outcomes);
     let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
-    let last_message =
-        messages.iter().rev().find(|message| !is_visually_empty(message)).map(|message| trim_blank_edges(message));
+    let last_message = visible_texts(messages).pop();
     let text = match (last_message, ending.user_message()) {
         (Some(message), Some(ending_text)) => Some(append_paragraph(message, &ending_text)),
         (Some(message), None) => Some(message.to_owned()),
@@ -48,6 +58,41 @@ pub fn with_earlier_files(response: OutgoingResponse, earlier: &[Attachment], en
     }
     let is_empty = *ending == Ending::Done && response.text.as_deref() == Some(EMPTY_RESPONSE_TEXT);
     OutgoingResponse { text: response.text.filter(|_| !is_empty), attachments, ..response }
+}
+
+/// Puts the texts of a turn's messages before its last one that says something in front of the response's text, in their
+/// order. One that the last repeats isn't put there, and a voice without a text of its own still speaks the last one alone.
+#[must_use]
+pub fn with_interim_texts(response: OutgoingResponse, messages: &[String]) -> OutgoingResponse {
+    let mut texts = visible_texts(messages);
+    let (Some(last), Some(text)) = (texts.pop(), &response.text) else { return response };
+    let interim = join_texts(texts.into_iter().filter(|text| !has_block(last, text)));
+    if interim.is_empty() {
+        return response;
+    }
+    let spoken = |voice: VoiceRequest| voice.text.filter(|own| !own.trim().is_empty()).or_else(|| Some(text.clone()));
+    let voice = response.voice.map(|voice| VoiceRequest { text: spoken(voice) });
+    OutgoingResponse { text: Some(start_paragraph(&interim) + text), voice, ..response }
+}
+
+/// Joins the texts that say something, as paragraphs in their order. One that the next repeats stands once.
+#[must_use]
+pub fn join_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let texts = visible_texts(texts);
+    let mut joined = String::new();
+    for (index, text) in texts.iter().enumerate() {
+        if texts.get(index + 1).is_none_or(|next| !has_block(next, text)) {
+            joined = start_paragraph(&joined);
+            joined.push_str(text);
+        }
+    }
+    joined
+}
+
+/// The texts that say something, without blank lines around them.
+fn visible_texts<'a, T: AsRef<str> + ?Sized + 'a>(texts: impl IntoIterator<Item = &'a T>) -> Vec<&'a str> {
+    let visible = texts.into_iter().map(|text| text.as_ref()).filter(|text: &&str| !is_visually_empty(text));
+    visible.map(trim_blank_edges).collect()
 }
 
 /// Adds a voice reply to a response where the person turned voice replies on, unless it has a voice already or the turn
@@ -249,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_5_last_nonempty_message_is_the_text() {
+    fn rule_5_last_nonempty_message_ends_the_text() {
         let response = fold(&messages(&["looking", "here it is", "  "]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!(response.text.as_deref(), Some("here it is"), "a file never takes the text away");
         let files_only = fold(&messages(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
@@ -257,6 +302,62 @@ mod tests {
         assert_eq!(fold(&[], &[], &Ending::Done).text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
         let invisible = fold(&messages(&["\u{200B}\u{2060}\u{200D} "]), &[], &Ending::Done);
         assert_eq!(invisible.text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
+    }
+
+    fn kept(texts: &[&str], outcomes: &[RecordedOutcome], ending: &Ending) -> OutgoingResponse {
+        with_interim_texts(fold(&messages(texts), outcomes, ending), &messages(texts))
+    }
+
+    #[test]
+    fn rule_5_texts_of_all_messages_are_the_text() {
+        for (texts, expected) in [
+            (&["Milk, bread.", "Saved."][..], "Milk, bread.\n\nSaved."),
+            (
+                &["\n Looking… \n", "\u{200B}", "", "Found it.\n\n- a", "Done."][..],
+                " Looking…\n\nFound it.\n\n- a\n\nDone.",
+            ),
+            (&["Run:\n```sh\nls", "It ran."][..], "Run:\n```sh\nls\n```\n\nIt ran."),
+            (&["Milk, bread.", ""][..], "Milk, bread."),
+            // What the last one repeats stands once.
+            (&["Saved.", " Saved.\n"][..], "Saved."),
+            (
+                &["Milk\nBread", "Looking…", "Here:\n\nMilk\nBread\n\nSaved."][..],
+                "Looking…\n\nHere:\n\nMilk\nBread\n\nSaved.",
+            ),
+            (&["Milk", "Milk and bread."][..], "Milk\n\nMilk and bread."),
+            // So does what is announced again.
+            (
+                &["Let me look…", "Let me look…", "Let me look… once more", "Here."][..],
+                "Let me look…\n\nLet me look… once more\n\nHere.",
+            ),
+        ] {
+            assert_eq!(kept(texts, &[], &Ending::Done).text.as_deref(), Some(expected), "{texts:?}");
+        }
+        let with_file = kept(&["Milk, bread.", "Saved."], &[made(vec![file(1, 1, "a")])], &Ending::Done);
+        assert_eq!((ids(&with_file), with_file.text.as_deref()), (vec![1], Some("Milk, bread.\n\nSaved.")));
+        assert_eq!(kept(&["", " "], &[], &Ending::Done), OutgoingResponse::from_text(EMPTY_RESPONSE_TEXT));
+        assert_eq!(
+            with_interim_texts(OutgoingResponse::default(), &messages(&["a", "b"])),
+            OutgoingResponse::default()
+        );
+        let stopped = kept(&["Milk, bread.", "Sav"], &[], &Ending::Cancelled);
+        let sentence = Ending::Cancelled.user_message().expect("an early end has words");
+        assert_eq!(stopped.text, Some(format!("Milk, bread.\n\nSav\n\n{sentence}")));
+    }
+
+    #[test]
+    fn rule_5_voice_speaks_the_last_text() {
+        let speak = |text: Option<&str>| RecordedOutcome {
+            voice: Some(VoiceRequest { text: text.map(str::to_owned) }),
+            ..RecordedOutcome::default()
+        };
+        for (own, spoken) in [(None, "Saved."), (Some(" "), "Saved."), (Some("Hi."), "Hi.")] {
+            let response = kept(&["Milk, bread.", "Saved."], &[speak(own)], &Ending::Done);
+            assert_eq!(response.text.as_deref(), Some("Milk, bread.\n\nSaved."));
+            assert_eq!(response.voice.and_then(|voice| voice.text).as_deref(), Some(spoken));
+        }
+        let alone = kept(&["Saved."], &[speak(None)], &Ending::Done);
+        assert_eq!(alone.voice, Some(VoiceRequest { text: None }), "there is nothing else to leave out");
     }
 
     #[test]
@@ -301,6 +402,18 @@ mod tests {
     }
 
     proptest! {
+        /// Each text is in the reply, the last one at its end, and nothing else is.
+        #[test]
+        fn no_text_is_lost_or_repeated(texts in proptest::collection::vec("[ab]{0,2}(\n\n[ab]{1,2})?", 0..6)) {
+            let joined = with_interim_texts(fold(&texts, &[], &Ending::Done), &texts).text.unwrap_or_default();
+            let visible = visible_texts(&texts);
+            prop_assert!(visible.iter().all(|text| has_block(&joined, text)), "{joined:?}");
+            prop_assert!(joined.ends_with(visible.last().copied().unwrap_or(EMPTY_RESPONSE_TEXT)));
+            let blocks = |text: &str| text.split("\n\n").map(str::to_owned).collect::<Vec<_>>();
+            let written: Vec<_> = visible.iter().flat_map(|text| blocks(text)).collect();
+            prop_assert!(visible.is_empty() || blocks(&joined).iter().all(|block| written.contains(block)));
+        }
+
         /// Rule 7 is the signature: there is nothing else that a response could be made of.
         #[test]
         fn fold_loses_and_repeats_nothing_and_is_nonempty(outcomes in outcomes(), text in "[a ]{0,3}") {

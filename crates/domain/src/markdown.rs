@@ -26,6 +26,37 @@ pub fn append_paragraph(text: &str, paragraph: &str) -> String {
     }
 }
 
+/// The text with the beginning of another paragraph behind it, outside of a code fence that it leaves open; empty if it is
+/// empty.
+#[must_use]
+pub fn start_paragraph(text: &str) -> String {
+    if text.trim_end().is_empty() {
+        return String::new();
+    }
+    let mut started = append_paragraph(text, "x");
+    started.pop();
+    started
+}
+
+/// Whether a text has another one as a whole: between its edges or blank lines. White space around them doesn't count.
+#[must_use]
+pub fn has_block(text: &str, block: &str) -> bool {
+    let block = block.trim();
+    let is_block = |(at, _): (usize, &str)| {
+        let (before, after) = (&text[..at], &text[at + block.len()..]);
+        let gap_before = before.chars().rev().take_while(|c| c.is_whitespace());
+        let gap_after = after.chars().take_while(|c| c.is_whitespace());
+        (before.trim_end().is_empty() || has_blank_line(gap_before))
+            && (after.trim_start().is_empty() || has_blank_line(gap_after))
+    };
+    !block.is_empty() && text.match_indices(block).any(is_block)
+}
+
+/// Whether there is a blank line in the white space between two lines.
+fn has_blank_line(gap: impl Iterator<Item = char>) -> bool {
+    gap.filter(|c| *c == '\n').nth(1).is_some()
+}
+
 /// The fence of the code block in which a place stands, as it must be repeated to close it.
 fn open_fence_at(text: &str, at: usize) -> Option<&str> {
     // Parsed as it is for splitting and rendering: only the parser knows which quotes and lists have ended.
@@ -89,6 +120,26 @@ mod tests {
             ("    ```", "    ```\n\nTold."),
         ] {
             assert_eq!(append_paragraph(text, "Told."), whole, "{text:?}");
+            assert_eq!(format!("{}Told.", start_paragraph(text)), whole, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn block_is_whole_between_edges_or_blank_lines() {
+        for (text, block, found) in [
+            ("Saved.", "Saved.", true),
+            (" Saved.\n", "\nSaved. ", true),
+            ("Milk\nBread\n\nSaved.", "Milk\nBread", true),
+            ("First.\n \nMilk\r\n\r\nLast.", "Milk", true),
+            ("First.\n\n    let x;\n\nLast.", "let x;", true),
+            ("Milk\n\nBread\n\nSaved.", "Milk\n\nBread", true),
+            ("Milk\nBread\n\nSaved.", "Milk", false),
+            ("Milk, Bread", "Milk", false),
+            ("Milky\n\nMilk", "Milk", true),
+            ("Saved.", "", false),
+            ("", "Saved.", false),
+        ] {
+            assert_eq!(has_block(text, block), found, "{block:?} in {text:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{Attachment, AttachmentId, Filename, NewAttachment, ReminderId, Store
 /// A request to send the reply as a voice message, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VoiceRequest {
-    /// The words to speak; `None` speaks the reply's text.
+    /// The words to speak; `None` speaks the reply's text, of several texts the last.
     pub text: Option<String>,
 }
 

@@ -9,6 +9,7 @@ mod items;
 use satchel_domain::{
     ChannelCapabilities, OutgoingResponse, PartContent,
     capabilities::{GroupingRule, TextLimit, VoiceRule},
+    markdown::has_block,
     part::{FailureReason, FileItem, Plan, PlannedPart},
 };
 
@@ -81,7 +82,7 @@ fn plan_voice(
     let spoken_text = requested_text.or(text)?;
     Some(PartContent::Voice {
         text: spoken_text.to_owned(),
-        in_text: text.is_some_and(|text| text.trim() == spoken_text.trim()),
+        in_text: text.is_some_and(|text| has_block(text, spoken_text)),
         prepared: None,
         as_file: capabilities.voice == VoiceRule::AudioFile,
         caption: String::new(),

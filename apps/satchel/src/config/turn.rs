@@ -1,6 +1,7 @@
 //! How far one turn may go: `turn`.
 
 use satchel_agent::SteeringMode;
+use satchel_domain::fold::InterimText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub struct TurnConfig {
     /// What happens to a text that arrives during a turn. `inject`: the model reads it before its next call. `wait`: it
     /// is the next turn, as another person's text in a group always is.
     steering: Steering,
+    /// What becomes of the texts that a model writes before it calls tools. `keep`: they are part of the reply, in their
+    /// order. `last`: the reply is the last text alone.
+    interim_text: InterimTextMode,
 }
 
 /// What happens to a text that arrives during a turn.
@@ -27,9 +31,22 @@ enum Steering {
     Wait,
 }
 
+/// What becomes of the texts before a turn's last one.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum InterimTextMode {
+    Keep,
+    Last,
+}
+
 impl Default for TurnConfig {
     fn default() -> Self {
-        Self { model_calls: Count(25), tool_calls: Count(80), steering: Steering::Inject }
+        Self {
+            model_calls: Count(25),
+            tool_calls: Count(80),
+            steering: Steering::Inject,
+            interim_text: InterimTextMode::Keep,
+        }
     }
 }
 
@@ -40,6 +57,15 @@ impl TurnConfig {
         match self.steering {
             Steering::Inject => SteeringMode::Inject,
             Steering::Wait => SteeringMode::Wait,
+        }
+    }
+
+    /// What becomes of the texts that a model writes before it calls tools.
+    #[must_use]
+    pub fn interim_text(&self) -> InterimText {
+        match self.interim_text {
+            InterimTextMode::Keep => InterimText::Keep,
+            InterimTextMode::Last => InterimText::Last,
         }
     }
 }

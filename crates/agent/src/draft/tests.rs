@@ -29,6 +29,8 @@ const TURN: TurnId = TurnId(Uuid::from_u128(1));
 struct Scene {
     deltas: DeltaSink,
     driving: Pin<Box<dyn Future<Output = ()>>>,
+    /// What the model has written in its finished messages, and in the one that grows.
+    finished: Vec<String>,
     written: String,
     /// What the channel showed, one message after the other.
     shown: Arc<Mutex<Vec<String>>>,
@@ -36,6 +38,10 @@ struct Scene {
 }
 
 fn open(capabilities: ChannelCapabilities) -> Scene {
+    open_with(capabilities, InterimText::Keep)
+}
+
+fn open_with(capabilities: ChannelCapabilities, interim_text: InterimText) -> Scene {
     let shown: Arc<Mutex<Vec<String>>> = Arc::default();
     let events: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
     let mut ledger = MockLedger::default();
@@ -109,12 +115,12 @@ fn open(capabilities: ChannelCapabilities) -> Scene {
         settings: ConversationSettings::default(),
         history: [].into(),
     };
-    let deltas = DeltaSink::new(&services, &lane, &turn);
+    let deltas = DeltaSink::new(&services, &lane, &turn, interim_text);
     let driving = Box::pin(async move {
         let _lane = lane;
         driver.run().await.unwrap();
     });
-    Scene { deltas, driving, written: String::new(), shown, events }
+    Scene { deltas, driving, finished: Vec::new(), written: String::new(), shown, events }
 }
 
 fn edits() -> ChannelCapabilities {
@@ -129,8 +135,19 @@ impl Scene {
     }
 
     fn begins_message(&mut self, number: u32) {
-        self.written.clear();
-        self.deltas.start_message(number);
+        let finished = std::mem::take(&mut self.written);
+        self.finished.push(finished);
+        self.deltas.start_message(number, &self.finished_texts());
+    }
+
+    fn shows_tools(&self, tools: &[&str]) {
+        let mut written = self.finished_texts();
+        written.push(&self.written);
+        self.deltas.show_tools(&written, tools);
+    }
+
+    fn finished_texts(&self) -> Vec<&str> {
+        self.finished.iter().map(String::as_str).collect()
     }
 
     /// Lets the time pass in which one more edit is made.
@@ -148,31 +165,62 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_message_replaces_draft() {
+async fn later_message_grows_below_earlier_ones() {
     let mut scene = open(edits());
     scene.writes("Looking. ").await;
     scene.passes().await;
     scene.begins_message(1);
     scene.passes().await;
-    assert_eq!(scene.messages(), ["Looking. "], "it stands until text takes its place");
+    assert_eq!(scene.messages(), ["Looking. "], "nothing changes before there is more");
     scene.writes("Here ").await;
     scene.writes("it is.").await;
     scene.passes().await;
-    assert_eq!(scene.messages(), ["Looking. ", "Here it is."]);
+    scene.begins_message(2);
+    scene.writes("And more.").await;
+    scene.passes().await;
+    let shown = ["Looking. ", "Looking.\n\nHere it is.", "Looking.\n\nHere it is.\n\nAnd more."];
+    assert_eq!(scene.messages(), shown);
+}
+
+/// The turn of a process that has died: its draft goes on with what was written before.
+#[tokio::test(start_paused = true)]
+async fn resumed_draft_shows_the_texts_before_the_crash() {
+    let mut scene = open(edits());
+    scene.written = "Looking.".to_owned();
+    scene.begins_message(1);
+    scene.writes("Here it is.").await;
+    scene.passes().await;
+    assert_eq!(scene.messages(), ["Looking.\n\nHere it is."]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_text_alone_replaces_draft() {
+    let mut scene = open_with(edits(), InterimText::Last);
+    scene.writes("Looking. ").await;
+    scene.shows_tools(&["file_read"]);
+    scene.passes().await;
+    scene.begins_message(1);
+    scene.passes().await;
+    assert_eq!(scene.messages(), ["Looking.\n\n… file_read"], "it stands until text takes its place");
+    scene.writes("Here it is.").await;
+    scene.shows_tools(&["file_list"]);
+    scene.passes().await;
+    assert_eq!(scene.messages()[1..], ["Here it is.\n\n… file_list"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn running_tools_are_named_until_text_arrives() {
     let mut scene = open(edits());
-    scene.deltas.show_tools("", &["file_list"]);
+    scene.shows_tools(&["file_list"]);
     scene.passes().await;
     scene.writes("Looking.\n```").await;
-    scene.deltas.show_tools(&scene.written, &["file_read", "attachment.get"]);
+    scene.shows_tools(&["file_read", "attachment.get"]);
     scene.passes().await;
     scene.begins_message(1);
     scene.writes("Done.").await;
     scene.passes().await;
-    assert_eq!(scene.messages(), ["… file_list", "Looking.\n```\n```\n\n… file_read, attachment.get", "Done."]);
+    let with_tools = "Looking.\n```\n```\n\n… file_read, attachment.get";
+    assert_eq!(scene.messages(), ["… file_list", with_tools, "Looking.\n```\n```\n\nDone."]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, sync::Mutex, time::Duration};
 
 use futures::{StreamExt, stream};
-use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
+use satchel_domain::{CallId, ConversationId, Timestamp, TurnId, fold::InterimText};
 use satchel_ports::{
     HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest,
     language_model::{ModelStream, ModelToolCall, TokenUsage},
@@ -81,7 +81,7 @@ fn deltas(services: &AgentServices) -> DeltaSink {
         settings: ConversationSettings::default(),
         history: [].into(),
     };
-    DeltaSink::new(services, &lane, &turn)
+    DeltaSink::new(services, &lane, &turn, InterimText::default())
 }
 
 /// Asks once and returns the answer together with what is left in `written`.

@@ -5,6 +5,7 @@ mod auditing;
 mod confirming;
 mod documents;
 mod headings;
+mod interim;
 mod reminding;
 mod scripts;
 mod sharing;
@@ -210,7 +211,7 @@ async fn turn_resumes_from_journal_without_repeating_effects() {
     assert!(answers[1].starts_with("error: outcome unknown"), "{}", answers[1]);
     assert_eq!(answers[2], "seen");
     assert_eq!(played.requests.len(), 1, "a recorded message is never asked for again");
-    assert_eq!(played.completed.response.text.as_deref(), Some("Finished."));
+    assert_eq!(played.completed.response.text.as_deref(), Some("Working.\n\nFinished."));
 }
 
 #[tokio::test(start_paused = true)]

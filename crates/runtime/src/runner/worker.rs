@@ -8,7 +8,7 @@ use std::{
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
     AgentServices, LaneHandle,
-    complete::{TurnResult, complete_turn},
+    complete::{TurnResult, append_refused_files, complete_turn},
     draft::reply_to,
     rounds::refused_files,
     run::{self, MAX_CRASHES, wait_for_stop},
@@ -415,8 +415,7 @@ async fn complete_command(
     let completion = TurnResult {
         turn: turn.id,
         ending: Ending::Done,
-        response,
-        refused: refused_files(turn),
+        response: append_refused_files(response, &refused_files(turn)),
         history,
         setting,
         steered: Vec::new(),

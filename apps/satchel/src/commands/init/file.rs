@@ -85,7 +85,7 @@ pub(super) fn render(answers: &InitAnswers) -> String {
         "# How replies are sent.\n\
          #delivery:\n#  max_age: 24h\n#  on_doubt: resend\n\
          \n# Limits of one turn.\n\
-         #turn:\n#  model_calls: 25\n#  tool_calls: 80\n#  steering: inject\n\
+         #turn:\n#  model_calls: 25\n#  tool_calls: 80\n#  steering: inject\n#  interim_text: keep\n\
          \n# Limits for incoming files.\n\
          #attachments:\n#  max_inbound_file_bytes: 2GiB\n#  max_inbound_files_per_turn: 20\n\
          \n# Metrics for Prometheus, at /metrics on their own address; the page serves them too.\n\
