@@ -7,6 +7,7 @@ mod reply;
 mod request;
 mod retries;
 mod stream;
+mod streamed_text;
 
 use std::sync::Arc;
 

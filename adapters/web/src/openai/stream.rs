@@ -1,7 +1,6 @@
 //! A completion as a stream of chunks, while the model writes.
 //!
-//! What was streamed can't be taken back. Where the finished reply doesn't go on from it, as after a crash or with another
-//! model, the whole reply follows.
+//! A client that asks for a format gets the finished reply at once: only then it is known which text is the last.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -22,6 +21,7 @@ use super::{
     completion::AcceptedRequest,
     error::OpenAiError,
     reply::{ReplyContext, ReplyText, completion_id},
+    streamed_text::StreamedText,
 };
 use crate::{live::KEEP_ALIVE, state::AppState, turn_wait::MAX_TURN_WAIT, view};
 
@@ -39,7 +39,7 @@ pub(super) fn stream_reply(state: Arc<AppState>, accepted: AcceptedRequest) -> R
     let (frames, receiver) = mpsc::channel(FRAME_CAPACITY);
     let AcceptedRequest { turn, context, events } = accepted;
     let created = state.clock.now().0 / 1_000;
-    let writer = StreamWriter { turn, context, created, frames, written: String::new(), message: None };
+    let writer = StreamWriter { turn, context, created, frames, streamed: StreamedText::default() };
     tokio::spawn(async move { writer.run(&state, events).await });
     let body = stream::unfold(receiver, async |mut receiver| {
         let frame: Bytes = receiver.recv().await?;
@@ -59,10 +59,7 @@ struct StreamWriter {
     context: ReplyContext,
     created: i64,
     frames: mpsc::Sender<Bytes>,
-    /// What was streamed of the current message.
-    written: String,
-    /// The model's message that is streamed.
-    message: Option<u32>,
+    streamed: StreamedText,
 }
 
 impl StreamWriter {
@@ -118,8 +115,11 @@ impl StreamWriter {
             }
             had_event = true;
             match event {
-                BusEvent::TextDelta { turn, message, text, .. } if turn == self.turn => {
-                    self.write_delta(message, &text).await?;
+                BusEvent::TextDelta { turn, message, text, .. }
+                    if turn == self.turn && !self.context.last_text_only =>
+                {
+                    let text = self.streamed.push(message, &text);
+                    self.send_text(&text).await?;
                 }
                 BusEvent::TurnCompleted { .. } | BusEvent::DeliveryPart { .. } => return Ok(true),
                 _ => {}
@@ -127,40 +127,12 @@ impl StreamWriter {
         }
     }
 
-    async fn write_delta(&mut self, message: u32, text: &str) -> Result<(), ClientGone> {
-        if self.message != Some(message) {
-            self.start_paragraph().await?;
-            self.message = Some(message);
-        }
-        self.send_text(text).await?;
-        self.written.push_str(text);
-        Ok(())
-    }
-
-    /// Sets what follows apart from what was streamed before.
-    async fn start_paragraph(&mut self) -> Result<(), ClientGone> {
-        if !self.written.is_empty() {
-            self.send_text("\n\n").await?;
-            self.written.clear();
-        }
-        Ok(())
-    }
-
-    async fn finish(&mut self, state: &AppState, record: &TurnRecord) -> Result<(), ClientGone> {
+    async fn finish(&self, state: &AppState, record: &TurnRecord) -> Result<(), ClientGone> {
         let ReplyText { text, finish_reason } = match self.context.read_reply(state, record) {
             Ok(reply) => reply,
             Err(error) => return self.fail(&error).await,
         };
-        let rest = match unwritten(&text, &self.written) {
-            Some(rest) => rest,
-            None => {
-                self.start_paragraph().await?;
-                text.as_str()
-            }
-        };
-        if !rest.is_empty() {
-            self.send_text(rest).await?;
-        }
+        self.send_text(&self.streamed.finish(&text)).await?;
         self.send_chunk(json!({}), Some(finish_reason)).await?;
         self.send_data("[DONE]").await
     }
@@ -171,6 +143,9 @@ impl StreamWriter {
     }
 
     async fn send_text(&self, text: &str) -> Result<(), ClientGone> {
+        if text.is_empty() {
+            return Ok(());
+        }
         self.send_chunk(json!({ "content": text }), None).await
     }
 
@@ -206,12 +181,6 @@ async fn next_event(events: &mut Option<EventStream>) -> BusEvent {
     std::future::pending().await
 }
 
-/// Returns what remains of a text after what was written of it; `None` if it doesn't go on from that. The finished text may
-/// lack the white space around what the model wrote.
-fn unwritten<'a>(text: &'a str, written: &str) -> Option<&'a str> {
-    text.strip_prefix(written.trim_start()).or_else(|| text.strip_prefix(written.trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use satchel_domain::ConversationId;
@@ -230,15 +199,16 @@ mod tests {
         };
         let deltas: Vec<BusEvent> = (0..3).map(delta).collect();
         let mut events: Option<EventStream> = Some(stream::iter(deltas).boxed());
-        let context = ReplyContext { conversation, origin: String::new(), model: "satchel".into() };
+        let context =
+            ReplyContext { conversation, origin: String::new(), model: "satchel".into(), last_text_only: false };
         let (frames, mut receiver) = mpsc::channel(1);
-        let mut writer = StreamWriter { turn, context, created: 0, frames, written: String::new(), message: None };
+        let mut writer = StreamWriter { turn, context, created: 0, frames, streamed: StreamedText::default() };
         let write = async move {
             let stopping = CancellationToken::new();
             while events.is_some() {
                 assert!(writer.write_deltas(&mut events, &stopping).await.is_ok());
             }
-            writer.written
+            writer.streamed.finish("text 0\n\ntext 1\n\ntext 2 and more")
         };
         let read = async move {
             tokio::time::sleep(POLL_INTERVAL * 3).await;
@@ -249,20 +219,8 @@ mod tests {
             }
             text
         };
-        let (written, text) = tokio::join!(write, read);
+        let (rest, text) = tokio::join!(write, read);
         assert_eq!(text, "text 0\n\ntext 1\n\ntext 2");
-        assert_eq!(written, "text 2", "of the last message");
-    }
-
-    #[test]
-    fn white_space_is_not_written_twice() {
-        for (text, written, rest) in [
-            ("Hello. \n\n[a](b)", "Hello. ", Some("\n\n[a](b)")),
-            ("Hello.\n\n[a](b)", "\nHello. ", Some("\n\n[a](b)")),
-            ("Hello.", "", Some("Hello.")),
-            ("Hello.", "Hi", None),
-        ] {
-            assert_eq!(unwritten(text, written), rest, "{text:?} after {written:?}");
-        }
+        assert_eq!(rest, " and more", "all of it counts as streamed");
     }
 }
