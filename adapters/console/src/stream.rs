@@ -17,6 +17,8 @@ pub(crate) struct StreamingText {
     pub(crate) turn: TurnId,
     /// Which of the turn's model messages.
     pub(crate) message: u32,
+    /// The printed lines of the turn's messages before it.
+    earlier: Vec<String>,
     text: String,
     printed: Vec<String>,
     is_frozen: bool,
@@ -33,7 +35,12 @@ pub(crate) struct TextUpdate {
 
 impl StreamingText {
     pub(crate) fn new(turn: TurnId, message: u32) -> Self {
-        Self { turn, message, text: String::new(), printed: Vec::new(), is_frozen: false }
+        Self { turn, message, earlier: Vec::new(), text: String::new(), printed: Vec::new(), is_frozen: false }
+    }
+
+    /// The next message of the same turn, below this one.
+    pub(crate) fn next(self, message: u32) -> Self {
+        Self { earlier: self.printed_lines(), ..Self::new(self.turn, message) }
     }
 
     pub(crate) fn push(&mut self, delta: &str) {
@@ -70,14 +77,28 @@ impl StreamingText {
     /// Completes a message that isn't the reply. Returns the lines that are not printed yet.
     pub(crate) fn finish(&mut self, style: ScreenStyle) -> Vec<String> {
         let lines = render(&self.text, style);
-        let remaining = self.remaining_lines(&lines).to_vec();
+        let remaining = lines.strip_prefix(&*self.printed).unwrap_or(&lines).to_vec();
         self.printed = lines;
         remaining
     }
 
-    /// Returns the lines of the final text that are not printed yet: all of them if it differs from the streamed text.
+    /// Returns the lines of the final text that are not printed yet: all of them if it differs from the streamed text. It has
+    /// the turn's earlier messages, too, unless the last one repeats them or alone is the reply.
     pub(crate) fn remaining_lines<'a>(&self, lines: &'a [String]) -> &'a [String] {
-        lines.strip_prefix(&*self.printed).unwrap_or(lines)
+        match lines.strip_prefix(&*self.printed_lines()) {
+            Some([blank, rest @ ..]) if self.printed.is_empty() && blank.is_empty() => rest,
+            Some(rest) => rest,
+            None => lines.strip_prefix(&*self.printed).unwrap_or(lines),
+        }
+    }
+
+    /// The printed lines of the turn's messages, this one included, as the reply has them.
+    fn printed_lines(&self) -> Vec<String> {
+        match (self.earlier.as_slice(), self.printed.as_slice()) {
+            ([], printed) => printed.to_vec(),
+            (earlier, []) => earlier.to_vec(),
+            (earlier, printed) => [earlier, &[String::new()], printed].concat(),
+        }
     }
 }
 

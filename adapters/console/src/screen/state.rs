@@ -64,7 +64,11 @@ impl ScreenState {
         }
         if current != Some((turn, message)) {
             self.commit_progress();
-            self.live_text = Some(StreamingText::new(turn, message));
+            let before = self.live_text.take_if(|live| live.turn == turn);
+            self.live_text = Some(match before {
+                Some(before) => before.next(message),
+                None => StreamingText::new(turn, message),
+            });
         }
         let style = self.style;
         let Some(live) = &mut self.live_text else { return };
@@ -108,7 +112,10 @@ impl ScreenState {
         let live_text = self.live_text.take_if(|live| live.turn == turn);
         let rest = live_text.as_ref().map_or(lines, |live| live.remaining_lines(lines));
         let mut new_lines = Vec::with_capacity(rest.len() + 2);
-        if self.style.terminal && rest.len() == lines.len() {
+        // Nothing of the text has a heading yet, or nothing of its last message.
+        let is_new =
+            rest.len() == lines.len() || (!rest.is_empty() && live_text.as_ref().is_some_and(|live| !live.has_text()));
+        if self.style.terminal && is_new {
             new_lines.push(reply_heading(self.style));
         }
         new_lines.extend_from_slice(rest);
@@ -127,7 +134,7 @@ impl ScreenState {
         push_bounded(&mut self.printed_parts, (part, content));
     }
 
-    /// Prints the rest of a streamed message that is complete and not the reply.
+    /// Prints the rest of a streamed message that is complete and not the end of the reply.
     fn commit_progress(&mut self) {
         let style = self.style;
         let Some(live) = &mut self.live_text else { return };

@@ -132,6 +132,30 @@ fn progress_between_tools_stays_and_tools_are_told() {
     assert_eq!(recorded.seen(), ["satchel ›", "I'll save it.", "  · attachment_save done", "satchel ›", "Saved.", ""]);
 }
 
+/// The reply has the texts before the tools, too.
+#[test]
+fn texts_before_tools_are_printed_once() {
+    let seen = |messages: &[&str], reply: &str| {
+        let (screen, recorded) = screen(LOOK);
+        for (number, message) in (0..).zip(messages) {
+            if number > 0 {
+                screen.on_tool_started("file_write");
+                screen.on_tool_finished("file_write", false);
+            }
+            grow(&screen, 1, number, message);
+        }
+        screen.print_reply(turn(1), &render(reply, LOOK)).unwrap();
+        recorded.seen()
+    };
+    let (heading, tool) = ("satchel ›", "  · file_write done");
+    let expected = [heading, "Milk.", "", "Bread.", tool, heading, "Looking.", tool, heading, "Saved.", ""];
+    assert_eq!(seen(&["Milk.\n\nBread. ", "Looking.", "Saved."], "Milk.\n\nBread.\n\nLooking.\n\nSaved."), expected);
+    let repeated = [heading, "Milk.", tool, heading, "Milk.", "", "Saved.", ""];
+    assert_eq!(seen(&["Milk.", "Milk.\n\nSaved."], "Milk.\n\nSaved."), repeated, "what was printed stays");
+    assert_eq!(seen(&["Milk.", ""], "Milk."), [heading, "Milk.", tool, ""], "nothing came after the tool");
+    assert_eq!(seen(&["Milk.", " "], "Milk.\n\nSaved."), [heading, "Milk.", tool, heading, "Saved.", ""]);
+}
+
 #[test]
 fn off_a_terminal_only_final_texts_are_written() {
     let (screen, recorded) = screen(ScreenStyle::default());
