@@ -4,9 +4,10 @@ import { filesView, refusedCard, waitingCard } from "./attachments.js";
 import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
-import { colourCode, copyText, growingProse, prose, sayCopied } from "./prose.js";
+import { createGrowingAnswer } from "./growing.js";
+import { colourCode, copyText, prose, sayCopied } from "./prose.js";
 import { earlierAnswer, editButton, retryButton } from "./retry.js";
-import { toolLine, usedToolsView } from "./tools.js";
+import { usedToolsView } from "./tools.js";
 
 const ENDINGS = {
   budget: "Stopped early: the turn reached its limit",
@@ -53,11 +54,14 @@ export function createTurnView(actions) {
     // The line of its tool shows a question with its buttons while the turn runs.
     const shown = turn.parts.filter((part) => part.kind !== "question" || turn.state === "done");
     const alone = shown.length === 1;
-    const visible = shown.map((part) => ({ ...part, alone }));
-    const adopted = turn.state === "done" ? takeLive() : null;
-    patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted, visible.length === 1), live?.text.body.isConnected ? live.text.body : meta);
+    // Tools that were used after a text stand behind it, the others above the answer.
+    const withText = shown.find((part) => part.kind === "text");
+    const between = turn.state === "done" && withText ? turn.tools.filter((tool) => tool.after > 0) : [];
+    const visible = shown.map((part) => ({ ...part, alone, tools: part === withText ? between : [] }));
+    const adopted = turn.state === "done" ? takeLive() : [];
+    patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted), live?.body.isConnected ? live.body : meta);
     showMeta(visible);
-    showUsedTools();
+    showUsedTools(turn.tools.filter((tool) => !between.includes(tool)));
     showActivity();
     if (turn.replaced_by) foldAway();
   }
@@ -72,22 +76,22 @@ export function createTurnView(actions) {
   }
 
   // What was done for the answer; while it is being done, the lines of the running tools say so.
-  function showUsedTools() {
-    const shown = turn.state === "done" && turn.tools.length > 0;
+  function showUsedTools(tools) {
+    const shown = turn.state === "done" && tools.length > 0;
     used.hidden = !shown;
-    const written = JSON.stringify(turn.tools);
+    const written = JSON.stringify(tools);
     // One that is unfolded stays so.
     if (!shown || usedTools === written) return;
     usedTools = written;
-    used.replaceChildren(usedToolsView(turn.tools));
+    used.replaceChildren(usedToolsView(tools));
   }
 
   // The last that is known of the answer that is being written.
   function showLive(state) {
     if (turn?.state === "done") return;
-    live ??= { text: growingProse(), tools: [] };
-    if (!live.text.body.isConnected) answer.insertBefore(live.text.body, meta);
-    live.text.patch(0, state.blocks);
+    live ??= createGrowingAnswer(actions.resend);
+    if (!live.body.isConnected) answer.insertBefore(live.body, meta);
+    live.blocks = state.blocks;
     live.tools = state.tools;
     showActivity();
   }
@@ -95,16 +99,16 @@ export function createTurnView(actions) {
   function patchBlocks(from, blocks) {
     if (turn?.state === "done") return;
     if (!live) showLive({ blocks: [], tools: [] });
-    live.text.patch(from, blocks);
+    live.blocks = [...live.blocks.slice(0, from), ...blocks];
     showActivity();
   }
 
-  function patchTool({ call, tool, state, question }) {
+  function patchTool({ call, tool, state, question, after }) {
     if (turn?.state === "done") return;
     if (!live) showLive({ blocks: [], tools: [] });
     const known = live.tools.find((one) => one.call === call);
-    if (known) Object.assign(known, { tool, state, question });
-    else live.tools.push({ call, tool, state, question });
+    if (known) Object.assign(known, { tool, state, question, after });
+    else live.tools.push({ call, tool, state, question, after });
     showActivity();
   }
 
@@ -114,27 +118,29 @@ export function createTurnView(actions) {
     showActivity();
   }
 
+  // Returns the texts that grew.
   function takeLive() {
-    const body = live?.text.body ?? null;
-    body?.remove();
+    const texts = live?.texts ?? [];
+    live?.body.remove();
     live = null;
-    return body;
+    return texts;
   }
 
   function showActivity() {
     const running = turn === null || turn.state === "running";
     const waits = turn?.state === "waiting";
+    const above = live?.show() ?? [];
+    const written = live?.blocks.length > 0;
     activity.hidden = !(running || waits);
-    answer.hidden = !(live?.text.blocks > 0 || parts.size > 0 || (turn?.state === "done" && !meta.hidden));
-    root.classList.toggle("writing", Boolean(live?.text.blocks > 0 && running));
+    answer.hidden = !(written || parts.size > 0 || (turn?.state === "done" && !meta.hidden));
+    root.classList.toggle("writing", written && running);
     if (activity.hidden) {
       activity.replaceChildren();
       return;
     }
-    const tools = (live?.tools ?? []).map((tool) => toolLine(tool, actions.resend));
-    const idle = !tools.length && !(live?.text.blocks > 0);
+    const idle = above.length === 0 && !written;
     const dots = element("p", { class: "thinking" }, element("span", { class: "dots", "aria-hidden": "true" }, element("i"), element("i"), element("i")), waits ? "Queued" : "Working on it");
-    activity.replaceChildren(...tools, ...(idle ? [dots] : []));
+    activity.replaceChildren(...above, ...(idle ? [dots] : []));
   }
 
   function showMeta(visible) {
@@ -237,10 +243,11 @@ function messageView(message, openPicture, resend) {
 
 function partView(part, before, actions, adopted) {
   const body = before?.body ?? element("div", { class: `part part-${part.kind}` });
-  const view = { body, html: before?.html, text: before?.text, files: before?.files, filesWritten: before?.filesWritten };
-  if (!before || before.html !== part.html) {
-    view.html = part.html;
-    view.text = part.html ? grown(prose(part.html), adopted) : null;
+  const view = { body, textsWritten: before?.textsWritten, texts: before?.texts, files: before?.files, filesWritten: before?.filesWritten };
+  const textsWritten = JSON.stringify([part.html, part.tools]);
+  if (!before || before.textsWritten !== textsWritten) {
+    view.textsWritten = textsWritten;
+    view.texts = part.html ? textViews(part, adopted) : [];
   }
   // What was not delivered isn't shown as if it had been.
   const files = part.state === "failed" ? part.files.map((file) => ({ ...file, inline: "none", preview: null })) : part.files;
@@ -249,12 +256,21 @@ function partView(part, before, actions, adopted) {
     view.filesWritten = filesWritten;
     view.files = files.length ? filesView(files, actions.openPicture) : null;
   }
-  const wanted = [view.text, view.files, part.alone && isShort(part) ? null : stateLine(part, actions)].filter(Boolean);
+  const wanted = [...view.texts, view.files, part.alone && isShort(part) ? null : stateLine(part, actions)].filter(Boolean);
   for (const child of [...body.children]) if (!wanted.includes(child)) child.remove();
   wanted.forEach((child, at) => {
     if (body.children[at] !== child) body.insertBefore(child, body.children[at] ?? null);
   });
   return view;
+}
+
+// The texts of a part, and behind each of them the tools that were used after it.
+function textViews(part, adopted) {
+  const texts = part.sections?.map((section) => section.html) ?? [part.html];
+  return texts.flatMap((html, at) => {
+    const tools = part.tools.filter((tool) => tool.after === at + 1);
+    return [grown(prose(html), adopted[at]), ...(tools.length > 0 ? [usedToolsView(tools)] : [])];
+  });
 }
 
 // The text that grew before the reader's eyes stays where it ended as the same: nothing flickers, a selection holds.

@@ -1,5 +1,7 @@
 //! Converts the ledger's records to the types of the API.
 
+mod sections;
+
 use satchel_domain::{
     Attachment, AttachmentSource, ConversationId, PartContent, PartState, SystemTask, TurnId,
     filename::Filename,
@@ -59,6 +61,14 @@ pub(crate) fn to_wire_turns(records: &[TurnRecord], urls: &UrlSigner) -> Vec<wir
 /// Converts a turn. `next` is the one that is running, or will run next.
 pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &UrlSigner) -> wire::Turn {
     let messages = record.messages.iter().filter(|queued| !is_notification(queued));
+    let mut parts: Vec<wire::Part> = record.parts.iter().filter_map(|part| to_wire_part(part, urls)).collect();
+    let mut tools: Vec<wire::UsedTool> = record.calls.iter().map(to_wire_tool).collect();
+    let is_markdown = |part: &&Part| matches!(part.content(), Some(PartContent::Text { markup: Markup::Rich, .. }));
+    if let Some(reply) = record.parts.iter().find(is_markdown).map(|part| part.id.to_string())
+        && let Some(part) = parts.iter_mut().find(|part| part.id == reply)
+    {
+        place_tools(part, &mut tools, &record.calls);
+    }
     let state = match &record.ending {
         Some(_) => TurnState::Done,
         None if next == Some(record.id) => TurnState::Running,
@@ -69,9 +79,25 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &Url
         state,
         ending: record.ending.as_ref().map(|ending| ending.as_str().to_owned()),
         messages: messages.map(|queued| to_wire_message(queued, urls)).collect(),
-        parts: record.parts.iter().filter_map(|part| to_wire_part(part, urls)).collect(),
-        tools: record.calls.iter().map(to_wire_tool).collect(),
+        parts,
+        tools,
         replaced_by: record.replaced_by.map(|turn| turn.to_string()),
+    }
+}
+
+/// Divides the text of a reply at the tools that were used between the model's texts.
+fn place_tools(part: &mut wire::Part, tools: &mut [wire::UsedTool], calls: &[CallRecord]) {
+    let Some(text) = &part.text else { return };
+    let interim: Vec<&str> = calls.iter().map(|call| call.text.as_str()).collect();
+    let (sections, places) = sections::divide(text, &interim);
+    for (tool, after) in tools.iter_mut().zip(places) {
+        tool.after = after;
+    }
+    if sections.len() > 1 {
+        let section = |text: &str| wire::TextSection { html: markdown::to_html(text), text: text.to_owned() };
+        part.sections = sections.into_iter().map(section).collect();
+        let html: Vec<&str> = part.sections.iter().map(|section| section.html.as_str()).collect();
+        part.html = Some(html.join("\n"));
     }
 }
 
@@ -92,6 +118,7 @@ fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {
     wire::UsedTool {
         tool: call.tool.clone(),
         arguments: summarize_arguments(&call.arguments),
+        after: 0,
         state,
         reason: reason.filter(|reason| !reason.is_empty()),
         took_ms: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
@@ -185,6 +212,7 @@ fn to_wire_part(part: &Part, urls: &UrlSigner) -> Option<wire::Part> {
         reason,
         html,
         text: text.cloned(),
+        sections: Vec::new(),
         files,
         resend: failed.then(|| resend_command(content.files())).flatten(),
         at: part.created_at.0,

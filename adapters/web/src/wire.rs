@@ -232,6 +232,8 @@ pub(crate) struct UsedTool {
     pub(crate) tool: String,
     /// The arguments, in short.
     pub(crate) arguments: String,
+    /// How many sections of the reply's text stand before it; 0 if it was used before all text.
+    pub(crate) after: usize,
     /// `started` if the turn ended before the call did.
     pub(crate) state: ToolState,
     /// Why it failed, in short.
@@ -291,11 +293,23 @@ pub(crate) struct Part {
     pub(crate) html: Option<String>,
     /// The text in Markdown.
     pub(crate) text: Option<String>,
+    /// The same text in sections, where tools were used between them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sections: Vec<TextSection>,
     pub(crate) files: Vec<File>,
     /// The command that sends its files again.
     pub(crate) resend: Option<String>,
     /// When it was planned, in milliseconds since 1970.
     pub(crate) at: i64,
+}
+
+/// A section of a reply's text: what the model wrote until it used tools, or until the end.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TextSection {
+    /// The text as safe HTML.
+    pub(crate) html: String,
+    /// The text in Markdown.
+    pub(crate) text: String,
 }
 
 /// How a file may be shown in a page.
@@ -352,6 +366,8 @@ pub(crate) struct Live {
 pub(crate) struct LiveTool {
     pub(crate) call: String,
     pub(crate) tool: String,
+    /// How many blocks of the text stand before it; 0 if it was used before all text.
+    pub(crate) after: usize,
     pub(crate) state: ToolState,
     /// The open question to a person before it runs.
     #[serde(skip_serializing_if = "Option::is_none")]

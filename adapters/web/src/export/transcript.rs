@@ -61,9 +61,21 @@ pub(super) fn write_turn(turn: &wire::Turn, zone: &TimeZone) -> String {
     }
     let Some(at) = turn.parts.first().map(|part| part.at) else { return text };
     write_byline(&mut text, "Satchel", at, zone, turn.replaced_by.is_some());
-    write_block(&mut text, &turn.tools.iter().map(tool_line).collect::<String>());
+    write_block(&mut text, &tool_lines(turn, 0));
+    let mut section_count = 0;
     for part in &turn.parts {
-        write_block(&mut text, part.text.as_deref().unwrap_or_default());
+        let whole = part.text.as_deref().unwrap_or_default();
+        let sections: Vec<&str> = match part.sections.as_slice() {
+            [] => vec![whole],
+            sections => sections.iter().map(|section| section.text.as_str()).collect(),
+        };
+        for section in sections {
+            write_block(&mut text, section);
+            if part.kind == "text" {
+                section_count += 1;
+                write_block(&mut text, &tool_lines(turn, section_count));
+            }
+        }
         write_block(&mut text, &part.files.iter().map(file_line).collect::<String>());
         if part.state == "failed" {
             let reason = part.reason.as_deref().unwrap_or("for a reason that is not known");
@@ -103,6 +115,11 @@ fn file_line(file: &wire::File) -> String {
         true => format!("- #{} (removed)\n", file.number),
         false => format!("- [{name}]({}) ({number}{})\n", percent_encode(&path_of(file)), format_bytes(file.bytes)),
     }
+}
+
+/// The lines of the tools that were used behind so many sections of the text.
+fn tool_lines(turn: &wire::Turn, section_count: usize) -> String {
+    turn.tools.iter().filter(|tool| tool.after == section_count).map(tool_line).collect()
 }
 
 fn tool_line(tool: &wire::UsedTool) -> String {
@@ -174,6 +191,7 @@ mod tests {
             reason: reason.map(str::to_owned),
             html: None,
             text: text.map(str::to_owned),
+            sections: Vec::new(),
             files,
             resend: None,
             at: 60_000,
@@ -213,6 +231,7 @@ mod tests {
             tools: vec![UsedTool {
                 tool: "file_read".into(),
                 arguments: "path: /shared/a".into(),
+                after: 0,
                 state: ToolState::Failed,
                 reason: Some("it does\nnot exist".into()),
                 took_ms: Some(3),
@@ -252,6 +271,18 @@ More.
         assert_eq!(write_turn(&turn(), &TimeZone::UTC), expected);
         let replaced = write_turn(&Turn { replaced_by: Some("u".into()), ..turn() }, &TimeZone::UTC);
         assert_eq!(replaced.matches(", tried again later\n").count(), 2);
+    }
+
+    #[test]
+    fn tools_are_written_between_the_texts() {
+        let section = |text: &str| wire::TextSection { html: String::new(), text: text.to_owned() };
+        let mut turn = turn();
+        turn.tools[0].after = 1;
+        turn.parts.truncate(1);
+        turn.parts[0].sections = vec![section("Milk."), section("Saved.")];
+        let written = write_turn(&turn, &TimeZone::UTC);
+        let reply = "\n\nMilk.\n\n- *file\\_read* (path: /shared/a): failed: it does not exist\n\nSaved.\n\n- [b.txt]";
+        assert!(written.contains(reply), "{written}");
     }
 
     #[test]

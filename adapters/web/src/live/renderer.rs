@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     LiveHub, LiveRoom, QueuedFrame, Subscriber, event_frame, first_frame,
-    room::{LiveCall, LiveTurn},
+    room::{LiveCall, LiveMessage, LiveTurn},
 };
 use crate::{
     markdown, view,
@@ -76,8 +76,14 @@ struct RoomRenderer {
 /// The last frames of a running turn.
 struct RenderedTurn {
     turn: TurnId,
-    text: String,
+    messages: Vec<RenderedMessage>,
     live: wire::Live,
+}
+
+/// A message of the model and its blocks.
+struct RenderedMessage {
+    message: LiveMessage,
+    blocks: Vec<String>,
 }
 
 /// Renders a room until it has no subscribers.
@@ -249,10 +255,10 @@ impl RoomRenderer {
                 self.rendered = None;
                 return None;
             };
-            let same_text = self
-                .rendered
-                .as_ref()
-                .is_some_and(|rendered| rendered.turn == live_turn.turn && rendered.text == live_turn.text);
+            let same_text = self.rendered.as_ref().is_some_and(|rendered| {
+                let messages = rendered.messages.iter().map(|rendered| &rendered.message);
+                rendered.turn == live_turn.turn && messages.eq(&live_turn.messages)
+            });
             if !same_text && !is_forced && now < self.render_at {
                 return Some(self.render_at);
             }
@@ -267,14 +273,19 @@ impl RoomRenderer {
 
     /// Sends the changes of a live turn. Returns how many bytes of its text were sent.
     fn send_changes(&mut self, live_turn: LiveTurn) -> usize {
-        let LiveTurn { turn, text, tools, .. } = live_turn;
+        let LiveTurn { turn, messages, tools, .. } = live_turn;
         let name = turn.to_string();
-        let tools: Vec<LiveTool> = tools.into_iter().map(to_live_tool).collect();
-        let Some(mut rendered) = self.rendered.take().filter(|rendered| rendered.turn == turn) else {
-            let live = wire::Live { turn: name, blocks: markdown::to_html_blocks(&text), tools };
+        let rendered = self.rendered.take().filter(|rendered| rendered.turn == turn);
+        let earlier = rendered.as_ref().map_or(&[][..], |rendered| rendered.messages.as_slice());
+        let messages: Vec<RenderedMessage> =
+            messages.into_iter().map(|message| render_message(message, earlier)).collect();
+        let tools: Vec<LiveTool> = tools.into_iter().map(|call| to_live_tool(call, &messages)).collect();
+        let blocks: Vec<String> = messages.iter().flat_map(|message| message.blocks.iter().cloned()).collect();
+        let Some(mut rendered) = rendered else {
+            let live = wire::Live { turn: name, blocks, tools };
             self.broadcast(&event_frame("live", &live));
             let bytes = live.blocks.iter().map(String::len).sum();
-            self.rendered = Some(RenderedTurn { turn, text, live });
+            self.rendered = Some(RenderedTurn { turn, messages, live });
             return bytes;
         };
         let changed: Vec<&LiveTool> = tools.iter().filter(|tool| !rendered.live.tools.contains(tool)).collect();
@@ -288,16 +299,13 @@ impl RoomRenderer {
         }
         rendered.live.tools = tools;
         let mut bytes = 0;
-        if rendered.text != text {
-            let blocks = markdown::to_html_blocks(&text);
-            let same = blocks.iter().zip(&rendered.live.blocks).take_while(|(new, old)| new == old).count();
-            if same < blocks.len() || same < rendered.live.blocks.len() {
-                let rest = &blocks[same..];
-                bytes = rest.iter().map(String::len).sum::<usize>().max(1);
-                self.broadcast(&event_frame("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
-            }
-            (rendered.text, rendered.live.blocks) = (text, blocks);
+        let same = blocks.iter().zip(&rendered.live.blocks).take_while(|(new, old)| new == old).count();
+        if same < blocks.len() || same < rendered.live.blocks.len() {
+            let rest = &blocks[same..];
+            bytes = rest.iter().map(String::len).sum::<usize>().max(1);
+            self.broadcast(&event_frame("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
         }
+        (rendered.messages, rendered.live.blocks) = (messages, blocks);
         self.rendered = Some(rendered);
         bytes
     }
@@ -362,13 +370,25 @@ fn render_interval(bytes: usize) -> Duration {
     RENDER_INTERVAL.saturating_mul(times).min(MAX_RENDER_INTERVAL)
 }
 
-fn to_live_tool(live_call: LiveCall) -> LiveTool {
+/// Renders a message, unless that was done before.
+fn render_message(message: LiveMessage, earlier: &[RenderedMessage]) -> RenderedMessage {
+    let blocks = match earlier.iter().find(|rendered| rendered.message == message) {
+        Some(rendered) => rendered.blocks.clone(),
+        None => markdown::to_html_blocks(&message.text),
+    };
+    RenderedMessage { message, blocks }
+}
+
+/// Converts a tool call, which stands behind the blocks of the message that made it and of those before.
+fn to_live_tool(live_call: LiveCall, messages: &[RenderedMessage]) -> LiveTool {
+    let earlier = messages.iter().filter(|rendered| rendered.message.number <= live_call.message);
+    let after = earlier.map(|rendered| rendered.blocks.len()).sum();
     let button = |button: Button| QuestionButton { label: button.label, command: button.command };
     let question = live_call.question.map(|(text, buttons)| Question {
         html: markdown::to_html(&text),
         buttons: buttons.into_iter().map(button).collect(),
     });
-    LiveTool { call: live_call.call.to_string(), tool: live_call.tool, state: live_call.state, question }
+    LiveTool { call: live_call.call.to_string(), tool: live_call.tool, after, state: live_call.state, question }
 }
 
 fn read_timeout_error() -> LedgerError {

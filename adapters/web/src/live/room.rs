@@ -35,12 +35,19 @@ pub(super) struct RoomState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LiveTurn {
     pub(super) turn: TurnId,
-    /// The index of the model message that is being streamed.
-    message: u32,
-    pub(super) text: String,
-    /// Whether the text has reached its maximum size; later deltas are dropped.
+    /// The model's messages, the one that is being streamed last.
+    pub(super) messages: Vec<LiveMessage>,
+    /// Whether the last message has reached the maximum size of all text; later deltas of it are dropped.
     is_full: bool,
     pub(super) tools: Vec<LiveCall>,
+}
+
+/// A message of the model in the running turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LiveMessage {
+    /// Its index among the messages of the turn.
+    pub(super) number: u32,
+    pub(super) text: String,
 }
 
 /// A tool that the running turn has called.
@@ -48,6 +55,8 @@ pub(super) struct LiveTurn {
 pub(super) struct LiveCall {
     pub(super) call: CallId,
     pub(super) tool: String,
+    /// The index of the message behind which it was called, as far as it is known.
+    pub(super) message: u32,
     pub(super) state: ToolState,
     /// The open question to a person, in Markdown, with its buttons.
     pub(super) question: Option<(String, Vec<Button>)>,
@@ -84,7 +93,13 @@ impl RoomState {
                     (live_call.question, live_call.is_decided) = (None, true);
                 }
             }
-            BusEvent::ResponseText { .. } | BusEvent::ResponseBinary { .. } | BusEvent::TaskStarted { .. } => {}
+            BusEvent::TaskStarted { turn, .. } => {
+                // The texts of the tasks before it aren't part of the reply.
+                if let Some(live_turn) = self.live_turn.as_mut().filter(|live_turn| live_turn.turn == *turn) {
+                    live_turn.messages.clear();
+                }
+            }
+            BusEvent::ResponseText { .. } | BusEvent::ResponseBinary { .. } => {}
         }
     }
 
@@ -108,8 +123,7 @@ impl RoomState {
             return None;
         }
         if current != Some(turn) {
-            self.live_turn =
-                Some(LiveTurn { turn, message: 0, text: String::new(), is_full: false, tools: Vec::new() });
+            self.live_turn = Some(LiveTurn { turn, messages: Vec::new(), is_full: false, tools: Vec::new() });
             // Its first event: it runs now, and its files were processed.
             self.dirty.insert(turn);
         }
@@ -140,12 +154,14 @@ impl RoomState {
     /// Returns the call of the running turn, and creates it on its first event.
     fn live_call(&mut self, call: CallId) -> Option<&mut LiveCall> {
         let live_turn = self.live_turn(call.turn)?;
+        let message = live_turn.messages.last().map_or(0, |message| message.number);
         match live_turn.tools.binary_search_by_key(&call, |live_call| live_call.call) {
             Ok(at) => live_turn.tools.get_mut(at),
             Err(at) if live_turn.tools.len() < MAX_LIVE_CALLS => {
                 let live_call = LiveCall {
                     call,
                     tool: String::new(),
+                    message,
                     state: ToolState::Started,
                     question: None,
                     is_decided: false,
@@ -160,16 +176,27 @@ impl RoomState {
 
 impl LiveTurn {
     fn push_delta(&mut self, message: u32, delta: &str) {
-        if message > self.message {
-            (self.message, self.is_full) = (message, false);
-            self.text.clear();
-        }
-        if message == self.message && !self.is_full {
-            self.is_full = self.text.len() + delta.len() > MAX_LIVE_TEXT_BYTES;
-            if !self.is_full {
-                self.text.push_str(delta);
+        if self.messages.last().is_none_or(|last| message > last.number) {
+            // What is shown has no gaps: a text that was cut off makes room for the next.
+            if std::mem::take(&mut self.is_full) {
+                self.messages.clear();
             }
+            self.messages.push(LiveMessage { number: message, text: String::new() });
         }
+        if self.is_full || self.messages.last().is_none_or(|last| last.number != message) {
+            return;
+        }
+        while self.messages.len() > 1 && self.text_bytes() + delta.len() > MAX_LIVE_TEXT_BYTES {
+            self.messages.remove(0);
+        }
+        self.is_full = self.text_bytes() + delta.len() > MAX_LIVE_TEXT_BYTES;
+        if let Some(last) = self.messages.last_mut().filter(|_| !self.is_full) {
+            last.text.push_str(delta);
+        }
+    }
+
+    fn text_bytes(&self) -> usize {
+        self.messages.iter().map(|message| message.text.len()).sum()
     }
 }
 
@@ -201,7 +228,11 @@ mod tests {
         BusEvent::TurnCompleted { conversation, turn: turn(of), ending: "done".into(), response }
     }
 
-    /// The running turn, its text, and its tools' states.
+    fn text_of(growing: &LiveTurn) -> String {
+        growing.messages.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("|")
+    }
+
+    /// The running turn, the texts of its messages, and its tools' states.
     type Seen<'a> = Option<(u128, &'a str, &'a [ToolState])>;
 
     fn check(events: &[BusEvent], expected: Seen<'_>) {
@@ -210,7 +241,8 @@ mod tests {
         let growing = state.live_turn.as_ref();
         let tools: Vec<ToolState> =
             growing.iter().flat_map(|growing| &growing.tools).map(|called| called.state).collect();
-        let seen = growing.map(|growing| (growing.turn.0.as_u128(), growing.text.as_str(), tools.as_slice()));
+        let text = growing.map(text_of).unwrap_or_default();
+        let seen = growing.map(|growing| (growing.turn.0.as_u128(), text.as_str(), tools.as_slice()));
         assert_eq!(seen, expected, "{events:?}");
     }
 
@@ -219,7 +251,7 @@ mod tests {
         use ToolState::{Failed, Finished, Started};
         check(&[], None);
         check(&[delta(1, 0, "a"), delta(1, 0, "b")], Some((1, "ab", &[])));
-        check(&[delta(1, 0, "a"), delta(1, 1, "b"), delta(1, 0, "c")], Some((1, "b", &[])));
+        check(&[delta(1, 0, "a"), delta(1, 1, "b"), delta(1, 0, "c")], Some((1, "a|b", &[])));
         check(&[delta(2, 0, "a"), delta(1, 5, "b"), completed(1)], Some((2, "a", &[])));
         check(&[delta(1, 0, "a"), completed(1)], None);
         check(&[completed(1), delta(1, 0, "a"), tool(1, 0, None)], None);
@@ -237,14 +269,40 @@ mod tests {
             state.apply(&tool(1, ordinal, None));
         }
         let growing = state.live_turn.as_ref().unwrap();
-        assert!(growing.text.len() <= MAX_LIVE_TEXT_BYTES && growing.tools.len() == MAX_LIVE_CALLS);
+        assert!(growing.text_bytes() <= MAX_LIVE_TEXT_BYTES && growing.tools.len() == MAX_LIVE_CALLS);
         state.apply(&delta(1, 1, "next"));
-        assert_eq!(state.live_turn.unwrap().text, "next", "another message begins anew");
+        assert_eq!(text_of(state.live_turn.as_ref().unwrap()), "next", "what was cut off makes room");
+        for message in 2..100 {
+            state.apply(&delta(1, message, &piece));
+            assert!(state.live_turn.as_ref().unwrap().text_bytes() <= MAX_LIVE_TEXT_BYTES);
+        }
+        assert!(text_of(state.live_turn.as_ref().unwrap()).ends_with(&piece), "the newest is shown");
         for number in 2..1_000 {
             let mut other = RoomState::default();
             other.apply(&completed(number));
             assert_eq!(other.ended_turns.len(), 1);
         }
+    }
+
+    #[test]
+    fn calls_stand_behind_the_message_that_made_them() {
+        let mut state = RoomState::default();
+        let events = [
+            tool(1, 0, None),
+            delta(1, 0, "a"),
+            tool(1, 1, None),
+            tool(1, 1, Some(false)),
+            delta(1, 1, "b"),
+            tool(1, 2, None),
+        ];
+        events.iter().for_each(|event| state.apply(event));
+        let calls = |state: &RoomState| -> Vec<u32> {
+            state.live_turn.iter().flat_map(|live_turn| &live_turn.tools).map(|called| called.message).collect()
+        };
+        assert_eq!(calls(&state), [0, 0, 1]);
+        let conversation = "web:a".parse().unwrap();
+        state.apply(&BusEvent::TaskStarted { conversation, turn: turn(1), task: "two".into(), number: 2, total: 2 });
+        assert_eq!(text_of(state.live_turn.as_ref().unwrap()), "", "the next task begins its own text");
     }
 
     #[test]

@@ -74,6 +74,40 @@ fn large_still_images_and_unknown_ones_have_previews() {
 }
 
 #[test]
+fn tools_stand_behind_the_text_before_them() {
+    let call = |text: &str| CallRecord {
+        tool: "file_write".to_owned(),
+        arguments: serde_json::json!({}),
+        text: text.to_owned(),
+        outcome: None,
+    };
+    let calls = [call(""), call("*Milk*"), call("")];
+    let mut tools: Vec<wire::UsedTool> = calls.iter().map(to_wire_tool).collect();
+    let mut part = wire::Part {
+        id: String::new(),
+        kind: "text".to_owned(),
+        state: "sent".to_owned(),
+        reason: None,
+        html: None,
+        text: Some("*Milk*\n\nSaved.".to_owned()),
+        sections: Vec::new(),
+        files: Vec::new(),
+        resend: None,
+        at: 0,
+    };
+    place_tools(&mut part, &mut tools, &calls);
+    assert_eq!(tools.iter().map(|tool| tool.after).collect::<Vec<_>>(), [0, 1, 1]);
+    let sections: Vec<_> = part.sections.iter().map(|section| (&*section.html, &*section.text)).collect();
+    assert_eq!(sections, [("<p><em>Milk</em></p>", "*Milk*"), ("<p>Saved.</p>", "Saved.")]);
+    assert_eq!(part.html.as_deref(), Some("<p><em>Milk</em></p>\n<p>Saved.</p>"), "the whole as well");
+
+    part.text = Some("Saved.".to_owned());
+    part.sections.clear();
+    place_tools(&mut part, &mut tools, &calls);
+    assert_eq!((part.sections.len(), tools[1].after), (0, 0), "the reply is the last text alone");
+}
+
+#[test]
 fn arguments_are_summarized_on_one_line() {
     let arguments = serde_json::json!({
         "path": "/shared/a.txt",

@@ -113,7 +113,7 @@ async fn reconnecting_page_catches_up_mid_stream() {
 }
 
 #[tokio::test]
-async fn next_model_message_replaces_previous_draft() {
+async fn next_model_message_grows_below_the_previous() {
     let stage = Stage::new().await;
     let turn = stage.say("k1", "Hello").await;
     let mut events = Events::of(&stage).await;
@@ -125,9 +125,13 @@ async fn next_model_message_replaces_previous_draft() {
     stage.publish(tool(turn, 0, Some(false))).await;
     stage.publish(tool(turn, 1, Some(true))).await;
     stage.wrote(turn, 1, "Done").await;
-    follow(&mut events, &mut seen, |seen| seen.blocks == ["<p>Done</p>"]).await;
+    let shown = ["<p>Let me</p>", "<p>look at</p>", "<p>that</p>", "<p>Done</p>"];
+    follow(&mut events, &mut seen, |seen| seen.blocks == shown).await;
     let call = |ordinal: u32| json!(CallId { turn, ordinal }.to_string());
     assert_eq!(seen.tools, [(call(0), json!("finished")), (call(1), json!("failed"))]);
+    let snapshot = Events::of(&stage).await.expect("snapshot").await;
+    let places: Vec<_> = snapshot["live"]["tools"].as_array().unwrap().iter().map(|tool| &tool["after"]).collect();
+    assert_eq!(places, [3, 3], "between the text that requested them and the next");
 }
 
 #[tokio::test]

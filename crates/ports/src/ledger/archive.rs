@@ -82,6 +82,9 @@ pub struct CallRecord {
     pub tool: String,
     /// The arguments as the model gave them.
     pub arguments: serde_json::Value,
+    /// What the model wrote in the message that requested it. Only the first call of a message has it; empty where it wrote
+    /// nothing.
+    pub text: String,
     /// How it ended; `None` if the turn ended before it did.
     pub outcome: Option<FinishedCall>,
 }

@@ -221,28 +221,30 @@ pub async fn calls_of_a_turn_have_their_outcomes(fixture: &impl LedgerFixture) {
         name: name.to_owned(),
         arguments: serde_json::json!({ "path": format!("/shared/{ordinal}.txt") }),
     };
-    let asked = |calls: Vec<ToolCall>| JournalEntry::Model {
+    let asked = |text: &str, calls: Vec<ToolCall>| JournalEntry::Model {
         agent: None,
         task: None,
         steered: Vec::new(),
-        text: String::new(),
+        text: text.to_owned(),
         calls,
         awaiting_decision: Vec::new(),
     };
-    let entry = asked(vec![call(0, "file_read"), call(1, "file_write")]);
+    let entry = asked("Let me look.", vec![call(0, "file_read"), call(1, "file_write")]);
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     fixture.clock().advance(Duration::from_millis(40));
     let failure = ToolOutcome { failed: true, ..ToolOutcome::from_text("there is no such file") };
     ledger.turns.journal_outcome(&lease, turn, 0, &failure, &[]).await.unwrap();
     fixture.clock().advance(Duration::from_millis(2));
     ledger.turns.journal_outcome(&lease, turn, 1, &ToolOutcome::from_text("written"), &[]).await.unwrap();
-    ledger.turns.journal_message(&lease, turn, &asked(vec![call(2, "file_list")])).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &asked("", vec![call(2, "file_list")])).await.unwrap();
     ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
 
     let calls = ledger.archive.turn(turn).await.unwrap().unwrap().calls;
     let tools: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), &call.arguments["path"])).collect();
     let paths = ["/shared/0.txt", "/shared/1.txt", "/shared/2.txt"].map(|path| serde_json::json!(path));
     assert_eq!(tools, [("file_read", &paths[0]), ("file_write", &paths[1]), ("file_list", &paths[2])]);
+    let texts: Vec<_> = calls.iter().map(|call| call.text.as_str()).collect();
+    assert_eq!(texts, ["Let me look.", "", ""], "the first call of a message has its text");
     let outcome = |failed, text: &str, took| {
         Some(FinishedCall { failed, text: text.to_owned(), took: Some(Duration::from_millis(took)) })
     };
