@@ -23,6 +23,7 @@ mod file_numbers;
 mod full_disk;
 mod gateways;
 mod guide;
+mod interim_texts;
 mod kill_matrix;
 mod migrate;
 mod model_requests;

@@ -33,6 +33,9 @@ pub(crate) const OVERSIZED_FILE: &str = "big.bin";
 
 pub(crate) const REQUEST: &str = "Send me everything, and say so.";
 
+/// What the model writes before its first calls; it is the beginning of the reply.
+const PROGRESS_TEXT: &str = "Looking and counting.";
+
 /// The second request, and its reply.
 pub(crate) const SECOND_REQUEST: &str = "And keep this, please.";
 pub(crate) const SECOND_REPLY: &str = "It is kept.";
@@ -161,7 +164,8 @@ impl TurnScenario {
         }
         let paragraphs: &[&str] = if has_everything { &["first", "second", "third"] } else { &["only"] };
         let text = paragraphs.iter().copied().map(paragraph).collect::<Vec<_>>().join("\n\n");
-        let chunks = plan_chunks(&text, &capabilities);
+        let reply = if has_everything { format!("{PROGRESS_TEXT}\n\n{text}") } else { text.clone() };
+        let chunks = plan_chunks(&reply, &capabilities);
         assert_eq!(chunks.len(), paragraphs.len(), "each paragraph is a chunk");
         let attached = [photos.as_slice(), &documents].concat();
         let script =
@@ -320,15 +324,16 @@ fn model_script(text: &str, photos: &[FakeFile], documents: &[FakeFile]) -> Mode
     let oversize = generated_file(OVERSIZED_FILE, 0, 0);
     let (head, tail) = text.split_at(text.len() / 2);
     let (head, middle) = head.split_at(head.len() / 3);
+    let (progress_head, progress_tail) = PROGRESS_TEXT.split_at(PROGRESS_TEXT.len() / 2);
     ModelScript {
         pick: AnswerOrder::ByProgress,
         answers: vec![
             scripted_answer(
                 REQUEST,
                 [
-                    text_piece("Looking… "),
+                    text_piece(progress_head),
                     ScriptedPiece::WaitMs(12),
-                    text_piece("counting."),
+                    text_piece(progress_tail),
                     call_piece("tally", json!({})),
                 ],
             ),
