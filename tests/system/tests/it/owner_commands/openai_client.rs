@@ -7,7 +7,7 @@ use genai::{
     chat::{ChatMessage, ChatOptions, ChatRequest, ChatStreamEvent, ContentPart, MessageContent, Tool},
     resolver::{AuthData, Endpoint},
 };
-use satchel_fake_model::{FakeModelServer, ModelReply, ReplyPiece};
+use satchel_fake_model::{FakeModelServer, ModelReply, ReplyPiece, ScriptedCall};
 use satchel_system::real_binary::TestHome;
 use serde_json::{Value, json};
 
@@ -50,6 +50,21 @@ impl ClientHarness {
             .map(|response| response.first_text().unwrap_or_default().to_owned())
             .map_err(|error| format!("{error:?}"))
     }
+
+    /// The text of a stream, and whether it came to its end.
+    async fn read_stream(&self, request: ChatRequest) -> (String, bool) {
+        let response = self.client.exec_chat_stream(self.target(), request, None).await.expect("a stream");
+        let mut stream = response.stream;
+        let (mut text, mut has_ended) = (String::new(), false);
+        while let Some(event) = stream.next().await {
+            match event.expect("an event") {
+                ChatStreamEvent::Chunk(chunk) => text.push_str(&chunk.content),
+                ChatStreamEvent::End(_) => has_ended = true,
+                _ => {}
+            }
+        }
+        (text, has_ended)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,18 +91,24 @@ async fn client_reads_a_stream() {
     let harness = ClientHarness::start().await;
     let pieces = ["Hel", "lo, ", "Ada."].map(|text| ReplyPiece::Text(text.to_owned()));
     harness.fake.reply(ModelReply::pieces(pieces));
-    let request = ChatRequest::from_user("my name is Ada");
-    let response = harness.client.exec_chat_stream(harness.target(), request, None).await.expect("a stream");
-    let mut stream = response.stream;
-    let (mut text, mut has_ended) = (String::new(), false);
-    while let Some(event) = stream.next().await {
-        match event.expect("an event") {
-            ChatStreamEvent::Chunk(chunk) => text.push_str(&chunk.content),
-            ChatStreamEvent::End(_) => has_ended = true,
-            _ => {}
-        }
-    }
+    let (text, has_ended) = harness.read_stream(ChatRequest::from_user("my name is Ada")).await;
     assert_eq!((text.as_str(), has_ended), ("Hello, Ada.", true));
+}
+
+/// The model writes a list with the call that saves it: the client reads it, streamed and whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_reads_the_text_before_a_tool() {
+    let harness = ClientHarness::start().await;
+    for _ in 0..2 {
+        let call = ScriptedCall::new("file_write", r#"{"path": "list.txt", "content": "Milk", "overwrite": true}"#);
+        let list = ["Milk, ", "bread.\n"].map(|text| ReplyPiece::Text(text.to_owned()));
+        harness.fake.reply(ModelReply::pieces(list.into_iter().chain([ReplyPiece::Call(call)])));
+        harness.fake.reply(ModelReply::pieces(["Sav", "ed."].map(|text| ReplyPiece::Text(text.to_owned()))));
+    }
+    let (streamed, has_ended) = harness.read_stream(ChatRequest::from_user("save a list")).await;
+    assert_eq!((streamed.as_str(), has_ended), ("Milk, bread.\n\nSaved.", true));
+    let whole = harness.ask(ChatRequest::from_user("save the list again"), None).await;
+    assert_eq!(whole.as_deref(), Ok("Milk, bread.\n\nSaved."));
 }
 
 #[tokio::test(flavor = "multi_thread")]
