@@ -39,7 +39,7 @@ impl StreamingText {
     }
 
     /// The next message of the same turn, below this one.
-    pub(crate) fn next(self, message: u32) -> Self {
+    pub(crate) fn into_next(self, message: u32) -> Self {
         Self { earlier: self.printed_lines(), ..Self::new(self.turn, message) }
     }
 

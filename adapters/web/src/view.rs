@@ -67,7 +67,7 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &Url
     if let Some(reply) = record.parts.iter().find(is_markdown).map(|part| part.id.to_string())
         && let Some(part) = parts.iter_mut().find(|part| part.id == reply)
     {
-        place_tools(part, &mut tools, &record.calls);
+        position_tools(part, &mut tools, &record.calls);
     }
     let state = match &record.ending {
         Some(_) => TurnState::Done,
@@ -86,7 +86,7 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &Url
 }
 
 /// Divides the text of a reply at the tools that were used between the model's texts.
-fn place_tools(part: &mut wire::Part, tools: &mut [wire::UsedTool], calls: &[CallRecord]) {
+fn position_tools(part: &mut wire::Part, tools: &mut [wire::UsedTool], calls: &[CallRecord]) {
     let Some(text) = &part.text else { return };
     let interim: Vec<&str> = calls.iter().map(|call| call.text.as_str()).collect();
     let (sections, places) = sections::divide(text, &interim);

@@ -66,7 +66,7 @@ impl ScreenState {
             self.commit_progress();
             let before = self.live_text.take_if(|live| live.turn == turn);
             self.live_text = Some(match before {
-                Some(before) => before.next(message),
+                Some(before) => before.into_next(message),
                 None => StreamingText::new(turn, message),
             });
         }

@@ -95,7 +95,7 @@ fn tools_stand_behind_the_text_before_them() {
         resend: None,
         at: 0,
     };
-    place_tools(&mut part, &mut tools, &calls);
+    position_tools(&mut part, &mut tools, &calls);
     assert_eq!(tools.iter().map(|tool| tool.after).collect::<Vec<_>>(), [0, 1, 1]);
     let sections: Vec<_> = part.sections.iter().map(|section| (&*section.html, &*section.text)).collect();
     assert_eq!(sections, [("<p><em>Milk</em></p>", "*Milk*"), ("<p>Saved.</p>", "Saved.")]);
@@ -103,7 +103,7 @@ fn tools_stand_behind_the_text_before_them() {
 
     part.text = Some("Saved.".to_owned());
     part.sections.clear();
-    place_tools(&mut part, &mut tools, &calls);
+    position_tools(&mut part, &mut tools, &calls);
     assert_eq!((part.sections.len(), tools[1].after), (0, 0), "the reply is the last text alone");
 }
 
