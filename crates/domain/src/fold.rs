@@ -319,7 +319,7 @@ mod tests {
             (&["Run:\n```sh\nls", "It ran."][..], "Run:\n```sh\nls\n```\n\nIt ran."),
             (&["Milk, bread.", ""][..], "Milk, bread."),
             // What the last one repeats stands once.
-            (&["Saved.", " Saved.\n"][..], "Saved."),
+            (&[" Saved.", "\nSaved.\n"][..], "Saved."),
             (
                 &["Milk\nBread", "Looking…", "Here:\n\nMilk\nBread\n\nSaved."][..],
                 "Looking…\n\nHere:\n\nMilk\nBread\n\nSaved.",

@@ -38,23 +38,19 @@ pub fn start_paragraph(text: &str) -> String {
     started
 }
 
-/// Whether a text has another one as a whole: between its edges or blank lines. White space around them doesn't count.
+/// Whether a text has another one as a whole: between its edges or blank lines. White space around them and at the ends of
+/// lines doesn't count.
 #[must_use]
 pub fn has_block(text: &str, block: &str) -> bool {
-    let block = block.trim();
-    let is_block = |(at, _): (usize, &str)| {
-        let (before, after) = (&text[..at], &text[at + block.len()..]);
-        let gap_before = before.chars().rev().take_while(|c| c.is_whitespace());
-        let gap_after = after.chars().take_while(|c| c.is_whitespace());
-        (before.trim_end().is_empty() || has_blank_line(gap_before))
-            && (after.trim_start().is_empty() || has_blank_line(gap_after))
+    if block.trim().is_empty() {
+        return false;
+    }
+    // The blank lines around it belong to the searched text, so that nothing overlaps and the search takes linear time.
+    let between_blank_lines = |text: &str| {
+        let lines: Vec<&str> = trim_blank_edges(text).lines().map(str::trim_end).collect();
+        format!("\n\n{}\n\n", lines.join("\n"))
     };
-    !block.is_empty() && text.match_indices(block).any(is_block)
-}
-
-/// Whether there is a blank line in the white space between two lines.
-fn has_blank_line(gap: impl Iterator<Item = char>) -> bool {
-    gap.filter(|c| *c == '\n').nth(1).is_some()
+    text.trim() == block.trim() || between_blank_lines(text).contains(&between_blank_lines(block))
 }
 
 /// The fence of the code block in which a place stands, as it must be repeated to close it.
@@ -131,7 +127,10 @@ mod tests {
             (" Saved.\n", "\nSaved. ", true),
             ("Milk\nBread\n\nSaved.", "Milk\nBread", true),
             ("First.\n \nMilk\r\n\r\nLast.", "Milk", true),
-            ("First.\n\n    let x;\n\nLast.", "let x;", true),
+            ("First.\n\n    let x;\n\nLast.", "\n    let x;", true),
+            ("    let x;", "let x;", true),
+            ("Milk.  \nBread.\n\n\nSaved.", "Milk.\nBread.", true),
+            ("aa\n\na\n\na", "a\n\na", true),
             ("Milk\n\nBread\n\nSaved.", "Milk\n\nBread", true),
             ("Milk\nBread\n\nSaved.", "Milk", false),
             ("Milk, Bread", "Milk", false),
