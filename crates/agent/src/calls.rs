@@ -1,6 +1,15 @@
-//! Runs the tool calls that the model requested, concurrently, and records each outcome.
+//! Runs the tool calls that the model requested, in their order, and records each outcome.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+mod order;
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use satchel_domain::{
@@ -16,6 +25,7 @@ use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::order::{CallEffect, CallGate, CallSlot, CallSteps, plan_slots};
 use crate::{
     AgentProfile, AgentServices, LaneHandle,
     call_requester::CallRequester,
@@ -35,10 +45,12 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 pub enum CallOrigin {
     /// The model has just requested it.
     Fresh,
-    /// It may have run already, unless it had to wait for a person's decision.
+    /// It may have run already, unless it had to wait for a person's decision or for the calls before it.
     Resumed {
         /// The recorded state of the decision that it waited for; `None` where it needed none.
         decision: Option<RecordedDecision>,
+        /// Whether it had to wait for a call that has no outcome, so that it never started.
+        had_to_wait: bool,
     },
 }
 
@@ -87,8 +99,9 @@ impl CallScope {
     }
 }
 
-/// Runs all calls concurrently. Each outcome is recorded as it arrives, in `rounds` too, so that dropping the future
-/// loses none of them.
+/// Runs the calls of one message: those that may change something one after the other, in the model's order, and those
+/// that only read side by side, but neither before the calls that must end first. Each outcome is recorded as it arrives,
+/// in `rounds` too, so that dropping the future loses none of them.
 ///
 /// Once the turn is stopped, no call starts, and a running one has a short time to return what it has. After that it
 /// is dropped, without an outcome.
@@ -104,29 +117,45 @@ pub async fn run_calls(
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
     if scope.cancel.is_cancelled() {
-        if origin != CallOrigin::Fresh {
-            rounds.unrecorded_changes.extend(abandoned_changes(scope, rounds));
+        match origin {
+            CallOrigin::Fresh => rounds.unstarted.extend(calls.iter().map(|call| call.id.ordinal)),
+            CallOrigin::Resumed { .. } => rounds.unrecorded_changes.extend(abandoned_changes(scope, rounds)),
         }
         return Ok(());
     }
-    let start_call = |call: ToolCall| {
-        let ordinal = call.id.ordinal;
+    let slots = plan_slots(calls.iter().map(|call| {
+        let tier = call_tier(scope, call);
+        CallEffect { tier, needs_confirmation: needs_confirmation(services, scope, call.id, tier) }
+    }));
+    let mut steps = CallSteps::new(&slots);
+    let start_call = |(call, slot): (ToolCall, CallSlot)| {
         let origin = match origin {
             CallOrigin::Fresh => CallOrigin::Fresh,
-            CallOrigin::Resumed { .. } => CallOrigin::Resumed { decision: rounds.recorded_decision(ordinal) },
+            CallOrigin::Resumed { .. } => resumed_origin(&call, slot, rounds),
         };
-        run_and_record(services, lane, scope, call, origin)
+        let gate = steps.gate(slot);
+        async move { (slot, run_and_record(services, lane, scope, call, origin, gate).await) }
     };
-    let mut running: FuturesUnordered<_> = calls.into_iter().map(start_call).collect();
-    while let Some(finished) = running.next().await {
+    let mut running: FuturesUnordered<_> = calls.into_iter().zip(slots).map(start_call).collect();
+    while let Some((slot, finished)) = running.next().await {
         match finished? {
             CallEnd::Recorded(ordinal, outcome) => {
                 rounds.outcomes.insert(ordinal, *outcome);
             }
             CallEnd::CutOff(changes) => rounds.unrecorded_changes.extend(changes),
+            CallEnd::Unstarted(ordinal) => {
+                rounds.unstarted.insert(ordinal);
+            }
         }
+        steps.finish_call(slot.run_step);
     }
     Ok(())
+}
+
+/// The origin of a call that a dead process left behind. `slot` is its place among the calls without an outcome: the first
+/// step may have started, and nothing after it.
+fn resumed_origin(call: &ToolCall, slot: CallSlot, rounds: &Rounds) -> CallOrigin {
+    CallOrigin::Resumed { decision: rounds.recorded_decision(call.id.ordinal), had_to_wait: slot.run_step > 0 }
 }
 
 /// How a call ended.
@@ -135,6 +164,8 @@ enum CallEnd {
     Recorded(u32, Box<RecordedOutcome>),
     /// Without an outcome, because the turn was stopped; its changes are recorded at the turn's end.
     CutOff(Vec<FileChange>),
+    /// The call with this ordinal never ran, because the turn was stopped before.
+    Unstarted(u32),
 }
 
 async fn run_and_record(
@@ -143,7 +174,11 @@ async fn run_and_record(
     scope: &CallScope,
     call: ToolCall,
     origin: CallOrigin,
+    gate: CallGate,
 ) -> Result<CallEnd, LedgerError> {
+    if !gate.wait_for_question_step(&scope.cancel).await {
+        return Ok(CallEnd::Unstarted(call.id.ordinal));
+    }
     let conversation = lane.lease.conversation.clone();
     let tool = call.name.clone();
     publish(services, BusEvent::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
@@ -152,14 +187,19 @@ async fn run_and_record(
         scope.cancel.cancelled().await;
         tokio::time::sleep(STOP_GRACE).await;
     };
-    let changes = ChangeLog::default();
+    let progress = CallProgress { gate, has_started: AtomicBool::new(false), changes: ChangeLog::default() };
     let outcome = tokio::select! {
         biased;
-        outcome = execute_call(services, lane, scope, &call, origin, &changes) => outcome?,
+        outcome = execute_call(services, lane, scope, &call, origin, &progress) => outcome?,
         () = grace_elapsed => None,
     };
-    let changes = changes.to_vec();
-    let Some(outcome) = outcome else { return Ok(CallEnd::CutOff(changes)) };
+    let changes = progress.changes.to_vec();
+    let Some(outcome) = outcome else {
+        return Ok(match progress.has_started.load(Ordering::Relaxed) {
+            true => CallEnd::CutOff(changes),
+            false => CallEnd::Unstarted(call.id.ordinal),
+        });
+    };
     let notices = outcome.notices.clone();
     // It has happened, so it is recorded whether the turn continues or not.
     let recorded = match record_outcome(services, lane, &call, &outcome, &changes).await {
@@ -214,14 +254,22 @@ async fn record_outcome(
     .await
 }
 
-/// Executes a call; `None` where it did not start because the turn was stopped.
+/// How far a call has come.
+struct CallProgress {
+    gate: CallGate,
+    /// Whether it may have had an effect, in this process or in one before.
+    has_started: AtomicBool,
+    changes: ChangeLog,
+}
+
+/// Executes a call once it may run; `None` where it did not start because the turn was stopped.
 async fn execute_call(
     services: &AgentServices,
     lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
     origin: CallOrigin,
-    changes: &ChangeLog,
+    CallProgress { gate, has_started, changes }: &CallProgress,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     // Never finished, since how they ended is unknown.
     possible_changes(scope, call, origin).into_iter().for_each(|change| drop(changes.start(change)));
@@ -233,6 +281,7 @@ async fn execute_call(
         CallAction::Run | CallAction::Confirm => {}
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
+            has_started.store(true, Ordering::Relaxed);
             let files = list_turn_files(services, call.id.turn).await?;
             return Ok(Some(interrupted_outcome(scope, call, &files)));
         }
@@ -248,9 +297,10 @@ async fn execute_call(
         return Ok(Some(ToolOutcome::from_failure(reason)));
     }
     // A stop may have arrived together with the person's decision.
-    if scope.cancel.is_cancelled() {
+    if !gate.wait_for_run_step(&scope.cancel).await {
         return Ok(None);
     }
+    has_started.store(true, Ordering::Relaxed);
     let tool_caller: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id, changes));
     Ok(Some(perform_call(services, lane, scope, call, (spec, tool.as_ref()), changes, Some(tool_caller)).await))
 }
@@ -273,11 +323,13 @@ fn call_tier(scope: &CallScope, call: &ToolCall) -> SafetyTier {
 
 /// What the calls of a turn may have changed that another process started and that are not resumed.
 pub(crate) fn abandoned_changes(scope: &CallScope, rounds: &Rounds) -> Vec<FileChange> {
-    let calls = rounds.pending_calls().into_iter();
-    let changes = calls.flat_map(|call| {
-        let origin = CallOrigin::Resumed { decision: rounds.recorded_decision(call.id.ordinal) };
-        possible_changes(scope, &call, origin)
-    });
+    let calls = rounds.pending_calls();
+    let effect = |call: &ToolCall| CallEffect { tier: call_tier(scope, call), needs_confirmation: false };
+    let slots = plan_slots(calls.iter().map(effect));
+    let changes = calls
+        .iter()
+        .zip(slots)
+        .flat_map(|(call, slot)| possible_changes(scope, call, resumed_origin(call, slot, rounds)));
     changes.collect()
 }
 
@@ -361,10 +413,11 @@ fn decide_action(call: &ToolCall, tier: SafetyTier, must_confirm: bool, origin: 
         // No process starts it, whatever its tool is.
         _ if !has_valid_arguments(call) => CallAction::Run,
         CallOrigin::Fresh if must_confirm => CallAction::Confirm,
-        CallOrigin::Resumed { decision: Some(RecordedDecision::Pending) } => CallAction::Confirm,
-        CallOrigin::Resumed { decision: Some(RecordedDecision::Refused) } => CallAction::Refuse,
+        CallOrigin::Resumed { decision: Some(RecordedDecision::Pending), .. } => CallAction::Confirm,
+        CallOrigin::Resumed { decision: Some(RecordedDecision::Refused), .. } => CallAction::Refuse,
+        CallOrigin::Resumed { decision: None, had_to_wait: true } if must_confirm => CallAction::Confirm,
         // A call that started without a decision is not repeated either, whatever the settings require now.
-        CallOrigin::Resumed { .. } if tier != SafetyTier::ReadOnly => CallAction::OutcomeUnknown,
+        CallOrigin::Resumed { had_to_wait: false, .. } if tier != SafetyTier::ReadOnly => CallAction::OutcomeUnknown,
         CallOrigin::Fresh | CallOrigin::Resumed { .. } => CallAction::Run,
     }
 }

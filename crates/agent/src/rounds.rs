@@ -19,6 +19,9 @@ use crate::{calls::RecordedDecision, heading::HeadingContext, prompt, voice_note
 /// The text of the outcome of a call that had none when the turn ended, for the model.
 const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have taken effect";
 
+/// The text of the outcome of a call that never started, for the model.
+const UNSTARTED_TEXT: &str = "the turn ended before this call could start; it has changed nothing";
+
 /// One answer of the model and the messages injected before it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Round {
@@ -60,6 +63,8 @@ pub struct Rounds {
     pub steered: Vec<SteeringMessage>,
     /// The text of the model's unfinished answer.
     pub partial: String,
+    /// The ordinals of the calls that never started, because the turn was stopped before.
+    pub unstarted: BTreeSet<u32>,
     /// The changes of files by calls that were cut off without an outcome.
     pub unrecorded_changes: Vec<FileChange>,
     /// Whether the model has answered in this process, and so has seen what is reported only once.
@@ -117,7 +122,10 @@ impl Rounds {
     #[must_use]
     pub fn first_interrupted(&self) -> Option<u32> {
         let mut ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
-        ordinals.find(|ordinal| self.outcomes.get(ordinal).is_none_or(|outcome| outcome.unknown))
+        ordinals.find(|ordinal| match self.outcomes.get(ordinal) {
+            Some(outcome) => outcome.unknown,
+            None => !self.unstarted.contains(ordinal),
+        })
     }
 
     /// Adds the files that interrupted calls have made to the outcomes. Which call made which file is unknown, so the
@@ -294,6 +302,9 @@ impl Rounds {
     fn tool_result(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.to_model_text(), outcome.attachments.clone()),
+            None if self.unstarted.contains(&call.id.ordinal) => {
+                (RecordedOutcome::from_failure(UNSTARTED_TEXT).to_model_text(), Vec::new())
+            }
             None => (unrecorded_outcome().to_model_text(), Vec::new()),
         }
     }

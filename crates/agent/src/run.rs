@@ -212,7 +212,8 @@ async fn resume_and_run(
             rounds.unrecorded_changes = abandoned_changes(scope, rounds);
             return Ok(LoopEnd::stopped_by(stop));
         }
-        run_calls(services, lane, scope, pending, CallOrigin::Resumed { decision: None }, rounds).await?;
+        let origin = CallOrigin::Resumed { decision: None, had_to_wait: false };
+        run_calls(services, lane, scope, pending, origin, rounds).await?;
     }
     if let Some(request) = task {
         return tasks::run_task(services, lane, turn, request, scope, rounds, deltas).await;

@@ -6,6 +6,7 @@ mod confirming;
 mod documents;
 mod headings;
 mod interim;
+mod ordering;
 mod reminding;
 mod scripts;
 mod sharing;
@@ -44,11 +45,11 @@ async fn a_text_turn_journals_nothing_and_completes_once() {
 #[tokio::test(start_paused = true)]
 async fn parallel_outcomes_are_folded_in_call_order() {
     let mut stage = Stage::with_model(vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("Both.")]);
-    stage.tools.push(tool("slow", SafetyTier::SideEffecting, |_| async {
+    stage.tools.push(tool("slow", SafetyTier::ReadOnly, |_| async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         Ok(ToolOutcome { attachments: vec![file(1, "slow.txt").into()], ..ToolOutcome::default() })
     }));
-    stage.tools.push(tool("fast", SafetyTier::SideEffecting, |_| async {
+    stage.tools.push(tool("fast", SafetyTier::ReadOnly, |_| async {
         Ok(ToolOutcome { attachments: vec![file(2, "fast.txt").into()], ..ToolOutcome::default() })
     }));
     let played = stage.play().await;
@@ -257,7 +258,7 @@ async fn stop_keeps_collected_files_and_is_consumed() {
 #[tokio::test(start_paused = true)]
 async fn stopped_tool_hands_over_its_files() {
     let mut stage = Stage::with_model(vec![calls(&[("script", json!({})), ("hangs", json!({}))])]);
-    stage.tools.push(stage::tool_that_calls("script", SafetyTier::SideEffecting, |_, context| async move {
+    stage.tools.push(stage::tool_that_calls("script", SafetyTier::ReadOnly, |_, context| async move {
         context.cancel.cancelled().await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         Ok(ToolOutcome {

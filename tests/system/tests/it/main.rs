@@ -5,6 +5,7 @@ mod architecture;
 mod backups;
 mod boundaries;
 mod bucket;
+mod call_order;
 mod canary;
 mod chat_model;
 mod cluster;

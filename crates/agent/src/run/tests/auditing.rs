@@ -104,7 +104,9 @@ async fn change_of_timed_out_call_is_unknown() {
 /// A turn whose process died after the model had requested these calls.
 fn interrupted_turn(names: &[&str]) -> Stage {
     let mut stage = with_writing_tool(vec![says("Done.")]);
-    stage.tools.push(tool_that_calls("other", SafetyTier::SideEffecting, |_, _| async { unreachable!() }));
+    stage.tools.push(tool_that_calls("other", SafetyTier::SideEffecting, |_, _| async {
+        Ok(ToolOutcome::from_text("changed"))
+    }));
     stage.turn.journal = vec![JournalEntry::Model {
         steered: vec![],
         text: String::new(),
@@ -125,6 +127,15 @@ async fn interrupted_calls_possible_changes_are_recorded() {
     let changes: Vec<_> = played.changes.iter().map(|(ordinal, changes)| (*ordinal, lines(changes))).collect();
     assert_eq!(changes, [(0, POSSIBLE_CHANGES.map(str::to_owned).to_vec()), (1, vec![])]);
     assert_eq!(played.completed.changes, [], "once only");
+    assert_eq!(played.answers(0)[1], "changed", "it had to wait for the first, so it runs now");
+}
+
+/// Mutation: a call that had to wait for an interrupted one is recorded as if it had run.
+#[tokio::test(start_paused = true)]
+async fn calls_that_never_started_change_nothing() {
+    let mut crashed = interrupted_turn(&["other", "write"]);
+    crashed.turn.crashes = 3;
+    assert_eq!(crashed.play().await.completed.changes, []);
 }
 
 /// Mutation: a tool that was turned off since then, or is no longer permitted, leaves no line.
