@@ -323,6 +323,8 @@ pub(crate) struct ImageLimits {
 #[derive(Debug, Clone)]
 pub(crate) struct FileRules {
     model: String,
+    /// The server's name for people.
+    provider_name: &'static str,
     provider: ModelProvider,
     /// Whether the provider itself answers, and not a server with its API.
     is_vendor: bool,
@@ -333,6 +335,7 @@ impl FileRules {
     pub(crate) fn new(target: &ModelTarget) -> Self {
         Self {
             model: target.name.clone(),
+            provider_name: target.display_name(),
             provider: target.provider,
             is_vendor: !target.is_custom_server,
             capabilities: capabilities_for(target),
@@ -427,6 +430,18 @@ impl FileRules {
         }
         used.images += 1;
         Ok(())
+    }
+
+    /// Explains that the provider has refused a request for a file, or for one of several of its message.
+    pub(crate) fn refused_reason(&self, kind: MediaKind, is_one_of_several: bool) -> String {
+        let Self { provider_name, .. } = self;
+        match is_one_of_several {
+            false => format!("{provider_name} could not process it, so it may be damaged"),
+            true => {
+                let files = kind.plural_name();
+                format!("{provider_name} could not process the {files} of this message, of which one may be damaged")
+            }
+        }
     }
 
     /// Lists the accepted types, and the setting that adds the refused kind where one does.

@@ -11,7 +11,7 @@ use satchel_ports::ModelError;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-use crate::settings::ModelTarget;
+use crate::{media_kind::MediaKind, settings::ModelTarget};
 
 /// How much of a provider's own message is shown, in characters.
 const MAX_REASON_CHARS: usize = 200;
@@ -35,6 +35,8 @@ pub(crate) enum ProviderErrorKind {
     TooLong,
     /// The files are too large.
     TooLarge,
+    /// A file of this kind can't be processed, or the model accepts none: without it the request would be accepted.
+    InvalidFile(MediaKind),
     /// The provider's rules on content.
     ContentFiltered,
     /// The model can't use tools.
@@ -85,6 +87,7 @@ impl ProviderErrorKind {
 /// A failure, and what it means for the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProviderError {
+    pub(crate) kind: ProviderErrorKind,
     /// The error for the caller.
     pub(crate) error: ModelError,
     /// Whether another attempt is worth its time.
@@ -93,8 +96,48 @@ pub(crate) struct ProviderError {
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// Parts of providers' messages about images that they can't process, or that their model doesn't accept, in lower case.
+/// They are from public reports. Anthropic, which names the field first: anthropics/claude-code issues 15941 and 13131;
+/// OpenAI: openai/codex issue 4946, marketing-factory/ai-filemetadata issue 18, Kav-K/GPTDiscord issue 443; Gemini:
+/// google-gemini/gemini-cli issues 5064 and 27244; Ollama and llama.cpp: ollama/ollama issue 11320,
+/// odysseus-dev/odysseus issue 5499; models without vision: roboflow/awesome-openai-vision-api-experiments issue 11.
+const IMAGE_PATTERNS: &[&str] = &[
+    "could not process image",
+    "image.source",
+    "image does not match",
+    "image exceeds",
+    "represent a valid image",
+    "unsupported image",
+    "invalid_image",
+    "invalid image",
+    "unable to process input image",
+    "provided image is not valid",
+    "failed to download image",
+    "image: unknown format",
+    "failed to load image",
+    "image input",
+    "image_url",
+];
+
+/// The same about PDF documents. Anthropic: anthropics/claude-code issue 5174 and anthropics/anthropic-sdk-python issue
+/// 903; Gemini: google-gemini/gemini-cli issue 13808.
+const PDF_PATTERNS: &[&str] = &[
+    "could not process pdf",
+    "pdf.source",
+    "document.source",
+    "pdf specified was not valid",
+    "document has no pages",
+    "invalid pdf",
+];
+
+/// The same about sound: TutoriaLLM/TutoriaLLM issue 370.
+const AUDIO_PATTERNS: &[&str] = &["audio file could not be decoded", "input_audio"];
+
 /// Patterns in providers' messages, in lower case, and what they mean. The first match applies.
 const ERROR_PATTERNS: &[(&[&str], ProviderErrorKind)] = &[
+    (IMAGE_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Image)),
+    (PDF_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Pdf)),
+    (AUDIO_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Audio)),
     (
         &[
             "context_length_exceeded",
@@ -109,10 +152,7 @@ const ERROR_PATTERNS: &[(&[&str], ProviderErrorKind)] = &[
         ],
         ProviderErrorKind::TooLong,
     ),
-    (
-        &["request_too_large", "payload size exceeds", "image exceeds", "too large for this model"],
-        ProviderErrorKind::TooLarge,
-    ),
+    (&["request_too_large", "payload size exceeds", "too large for this model"], ProviderErrorKind::TooLarge),
     (&["does not support tools", "does not support function calling"], ProviderErrorKind::NoTools),
     (
         &["content_policy", "content_filter", "content filtering policy", "blockreason", "content management policy"],
@@ -218,6 +258,13 @@ impl ErrorMapper {
         retry_after: Option<Duration>,
     ) -> ProviderError {
         let Self { provider_name, model, .. } = self;
+        let with_message = |what: String| {
+            let status = status.map(|status| format!(" ({})", status.as_u16())).unwrap_or_default();
+            match self.redact(message) {
+                message if message.is_empty() => format!("{what}{status}"),
+                message => format!("{what}{status}: {message}"),
+            }
+        };
         let reason = match kind {
             ProviderErrorKind::InvalidKey if self.key.is_none() => format!("{provider_name} requires an API key"),
             ProviderErrorKind::InvalidKey => format!("{provider_name} does not accept the key"),
@@ -262,15 +309,13 @@ impl ErrorMapper {
                      it may have no free port or file handle"
                 )
             }
-            ProviderErrorKind::Refused => {
-                let status = status.map(|status| format!(" ({})", status.as_u16())).unwrap_or_default();
-                match self.redact(message) {
-                    message if message.is_empty() => format!("{provider_name} refused the request{status}"),
-                    message => format!("{provider_name} refused the request{status}: {message}"),
-                }
+            ProviderErrorKind::InvalidFile(kind) => {
+                with_message(format!("{provider_name} could not process the {} in this request", kind.plural_name()))
             }
+            ProviderErrorKind::Refused => with_message(format!("{provider_name} refused the request")),
         };
         ProviderError {
+            kind,
             error: ModelError { reason, remedy: self.remedy(kind), retryable: kind.is_transient() },
             can_retry: kind.is_retryable_now(),
             retry_after,
@@ -331,9 +376,15 @@ fn classify(status: u16, text: &str) -> ProviderErrorKind {
     }
     // In a permanent refusal such words mean something else: "unavailable in your region".
     let is_permanent = (400..429).contains(&status);
+    // A proxy or an overloaded server says nothing about files.
+    let may_be_about_files = status < 502 && status != 429;
     let is_match = |(patterns, kind): &&(&[&str], ProviderErrorKind)| {
-        let is_transient = matches!(kind, ProviderErrorKind::Overloaded | ProviderErrorKind::Server);
-        !(is_permanent && is_transient) && patterns.iter().any(|pattern| text.contains(pattern))
+        let applies = match kind {
+            ProviderErrorKind::Overloaded | ProviderErrorKind::Server => !is_permanent,
+            ProviderErrorKind::InvalidFile(_) => may_be_about_files,
+            _ => true,
+        };
+        applies && patterns.iter().any(|pattern| text.contains(pattern))
     };
     if let Some((_, kind)) = ERROR_PATTERNS.iter().find(is_match) {
         return *kind;

@@ -4,13 +4,17 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
 use satchel_ports::{Blobs, ModelFile};
 
-/// Why a file can't be sent, as text for the model.
+use crate::file_signature::{HEAD_BYTES, fits_type};
+
+/// Why a file isn't sent, as text for the model.
 const UNREADABLE_REASON: &str = "it could not be read";
+const OTHER_TYPE_REASON: &str = "its first bytes are not what its type says";
 
 /// Reads a file as base64. It reads no more than the file's recorded size.
 ///
 /// # Errors
-/// When it can't be read or its size differs from the recorded one. The reason is logged here.
+/// When it can't be read, its size differs from the recorded one, or its first bytes are not those of its type. The reason
+/// is logged here.
 pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &ModelFile) -> Result<String, String> {
     let log_unreadable = |error: &dyn std::error::Error| {
         tracing::warn!(attachment.id = %file.id, error = %error, "reading a file for the model failed; the model is told");
@@ -20,6 +24,7 @@ pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &ModelFile) -> Result
     let mut content = blobs.open(&file.sha256, None).await.map_err(|error| log_unreadable(&error))?;
     let mut text = String::with_capacity(length.div_ceil(3) * 4);
     let mut rest: Vec<u8> = Vec::with_capacity(3);
+    let mut head: Vec<u8> = Vec::with_capacity(length.min(HEAD_BYTES));
     let mut read = 0;
     while let Some(chunk) = content.next().await {
         let chunk = chunk.map_err(|error| log_unreadable(&error))?;
@@ -27,6 +32,7 @@ pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &ModelFile) -> Result
         if read > length {
             break;
         }
+        head.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES - head.len())]);
         let mut bytes = &chunk[..];
         // Three bytes make four letters: the remainder waits for the next chunk.
         if !rest.is_empty() {
@@ -46,6 +52,10 @@ pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &ModelFile) -> Result
     if read != length {
         tracing::warn!(attachment.id = %file.id, attachment.bytes = file.bytes, "a file's size differs from the recorded size");
         return Err(UNREADABLE_REASON.to_owned());
+    }
+    if !fits_type(&file.mime, &head) {
+        tracing::debug!(attachment.id = %file.id, mime = file.mime, "a file's first bytes are not what its type says; the model is told");
+        return Err(OTHER_TYPE_REASON.to_owned());
     }
     STANDARD.encode_string(&rest, &mut text);
     Ok(text)
@@ -85,13 +95,14 @@ mod tests {
         }
     }
 
+    /// A file of a type that is known by no bytes.
     fn file(bytes: u64) -> ModelFile {
         ModelFile {
             id: AttachmentId(Uuid::from_u128(5)),
             number: None,
             source: AttachmentSource::User,
-            filename: Filename::from_untrusted("x.png"),
-            mime: "image/png".into(),
+            filename: Filename::from_untrusted("x.bin"),
+            mime: "application/octet-stream".into(),
             bytes,
             sha256: Sha256([7; 32]),
             media: MediaInfo::default(),
@@ -118,5 +129,18 @@ mod tests {
             assert_eq!(encode_base64(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE_REASON);
         }
         assert_eq!(encode_base64(&FaultyBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE_REASON);
+    }
+
+    #[tokio::test]
+    async fn first_bytes_are_compared_with_the_type_whatever_the_pieces() {
+        let png = [b"\x89PNG\r\n\x1a\n".as_slice(), &[7; 2000]].concat();
+        let page = b"<!DOCTYPE html>".repeat(200);
+        for length in [1, 3, 1000, 1024, 4000] {
+            let image = |bytes: &[u8]| ModelFile { mime: "image/png".into(), ..file(bytes.len() as u64) };
+            let encoded = encode_base64(&Pieces(png.clone(), length), &image(&png)).await;
+            assert_eq!(encoded, Ok(STANDARD.encode(&png)), "pieces of {length}");
+            let refused = encode_base64(&Pieces(page.clone(), length), &image(&page)).await;
+            assert_eq!(refused, Err(OTHER_TYPE_REASON.to_owned()), "pieces of {length}");
+        }
     }
 }

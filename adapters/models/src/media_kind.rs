@@ -3,7 +3,7 @@
 use crate::settings::ModelProvider;
 
 /// A kind of file that a model may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MediaKind {
     Image,
     Pdf,

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{
     capabilities::{FileRules, RequestFileBudget},
+    media_kind::MediaKind,
+    refused_files::{RefusedGroup, RefusedGroups, SentFile},
     tool_names::ToolNames,
 };
 
@@ -72,11 +74,12 @@ pub(crate) enum ResultFiles {
 pub(crate) fn build_turns(
     messages: &[ModelMessage],
     rules: &FileRules,
+    refused: &RefusedGroups,
     names: &ToolNames,
     result_files: ResultFiles,
 ) -> Vec<ProviderTurn> {
     let mut builder = ConversationBuilder { turns: Vec::new(), names, result_files, call_count: 0, open_calls: None };
-    for (message, decisions) in messages.iter().zip(decide_files(messages, rules)) {
+    for (message, decisions) in messages.iter().zip(decide_files(messages, rules, refused)) {
         match message {
             ModelMessage::User { text, attachments } => {
                 builder.close_calls();
@@ -110,23 +113,61 @@ pub(crate) fn build_turns(
 
 type FileDecisions<'a> = Vec<(&'a ModelFile, Result<(), String>)>;
 
+/// What each message is sent with besides text, the oldest first: files of this kind or, where there are none, of any kind,
+/// since a provider may name another kind than the one that it refuses.
+pub(crate) fn sent_groups(
+    messages: &[ModelMessage],
+    rules: &FileRules,
+    refused: &RefusedGroups,
+    kind: MediaKind,
+) -> Vec<RefusedGroup> {
+    let decisions = decide_files(messages, rules, refused);
+    let groups_with = |is_included: &dyn Fn(MediaKind) -> bool| -> Vec<RefusedGroup> {
+        let groups = messages.iter().zip(&decisions).map(|(message, decisions)| {
+            let files = SentFile::list(message).into_iter().zip(decisions);
+            let sent = files.filter_map(|(file, decision)| file.filter(|_| decision.is_ok()));
+            sent.filter(|file| is_included(file.kind)).collect::<RefusedGroup>()
+        });
+        groups.filter(|group| !group.is_empty()).collect()
+    };
+    let groups = groups_with(&|other| other == kind);
+    if groups.is_empty() { groups_with(&|_| true) } else { groups }
+}
+
 /// Decides for each file and part of each message whether it is sent. The newest messages go first, because the turn is
 /// about them.
-fn decide_files(messages: &[ModelMessage], rules: &FileRules) -> Vec<Vec<Result<(), String>>> {
+fn decide_files(messages: &[ModelMessage], rules: &FileRules, refused: &RefusedGroups) -> Vec<Vec<Result<(), String>>> {
     let mut budget = RequestFileBudget::default();
-    let decide = |message: &ModelMessage| match message {
-        ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => {
-            attachments.iter().map(|file| rules.admit_file(&mut budget, file)).collect()
+    let decide = |message: &ModelMessage| {
+        let files = SentFile::list(message);
+        let message_files: RefusedGroup = files.iter().flatten().cloned().collect();
+        let check_refusals = |file: &Option<SentFile>| match file.as_ref() {
+            Some(file) => match refused.find(file, &message_files) {
+                Some(group) => Err(rules.refused_reason(file.kind, group.len() > 1)),
+                None => Ok(()),
+            },
+            None => Ok(()),
+        };
+        let refusals = files.iter().map(check_refusals);
+        match message {
+            ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => {
+                let admit = |(file, refusal): (&ModelFile, Result<(), String>)| {
+                    refusal.and_then(|()| rules.admit_file(&mut budget, file))
+                };
+                attachments.iter().zip(refusals).map(admit).collect()
+            }
+            ModelMessage::Context { parts } => {
+                let admit = |(part, refusal): (&ContentPart, Result<(), String>)| {
+                    refusal.and_then(|()| match part {
+                        ContentPart::Text(_) => Ok(()),
+                        ContentPart::ImageUrl(_) => rules.admit_image_url(&mut budget),
+                        ContentPart::File(file) => rules.admit_file(&mut budget, file),
+                    })
+                };
+                parts.iter().zip(refusals).map(admit).collect()
+            }
+            ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => Vec::new(),
         }
-        ModelMessage::Context { parts } => {
-            let admit_part = |part: &ContentPart| match part {
-                ContentPart::Text(_) => Ok(()),
-                ContentPart::ImageUrl(_) => rules.admit_image_url(&mut budget),
-                ContentPart::File(file) => rules.admit_file(&mut budget, file),
-            };
-            parts.iter().map(admit_part).collect()
-        }
-        ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => Vec::new(),
     };
     let mut decisions: Vec<_> = messages.iter().rev().map(decide).collect();
     decisions.reverse();

@@ -29,6 +29,7 @@ use crate::{
     image_copies::ImageCopies,
     provider_messages::{self, ProviderTurn, ResultFiles},
     reasoning::{ReasoningBlock, ReasoningCache},
+    refused_files::{RefusalMemory, RefusedGroup, next_groups},
     relay::{Relay, RelayRoute, relay_client},
     request,
     request_policy::RequestPolicy,
@@ -50,6 +51,7 @@ pub struct RemoteModel {
     copies: Option<ImageCopies>,
     error_mapper: ErrorMapper,
     reasoning: Arc<Mutex<ReasoningCache>>,
+    refusals: RefusalMemory,
 }
 
 impl fmt::Debug for RemoteModel {
@@ -94,8 +96,8 @@ impl RemoteModel {
         let client = Client::builder().with_reqwest(relay_client).build().map_err(|_| client_error())?;
         let rules = FileRules::new(&target);
         let error_mapper = ErrorMapper::new(&target);
-        let (reasoning, copies) = (Arc::default(), None);
-        Ok(Self { target, rules, policy, http, client, blobs, copies, error_mapper, reasoning })
+        let (reasoning, copies, refusals) = (Arc::default(), None, RefusalMemory::default());
+        Ok(Self { target, rules, policy, http, client, blobs, copies, error_mapper, reasoning, refusals })
     }
 
     /// Scales images that the model doesn't take as they are; without it, they aren't sent.
@@ -111,6 +113,79 @@ impl RemoteModel {
     /// When one of these is not so, with a reason for people.
     pub async fn check(&self) -> Result<(), ModelError> {
         check::check_model(&self.http, &self.target, &self.error_mapper, self.policy.response_timeout).await
+    }
+
+    /// Sends a conversation, up to the first step of the answer. If it is refused for its files, it is sent again without
+    /// those of the newest message that has any, and then without all.
+    async fn send_conversation(
+        &self,
+        request: &ModelRequest,
+        names: &Arc<ToolNames>,
+    ) -> Result<(ResponseStream, ResponseStep), ModelError> {
+        let result_files = match self.target.provider {
+            ModelProvider::Anthropic => ResultFiles::InResult,
+            _ => ResultFiles::InNextMessage,
+        };
+        let messages = match &self.copies {
+            Some(copies) => copies.replace(&request.messages, &self.rules, request.work_share.as_ref()).await,
+            None => Cow::Borrowed(request.messages.as_slice()),
+        };
+        let tools = request::tool_definitions(self.target.provider, &request.tools, names);
+        let mut prepared =
+            PreparedRequest { system: request.system.clone(), turns: Vec::new(), tools, names: Arc::clone(names) };
+        let mut refused = self.refusals.list();
+        let mut newly_refused: Vec<Vec<RefusedGroup>> = Vec::new();
+        loop {
+            prepared.turns = provider_messages::build_turns(&messages, &self.rules, &refused, names, result_files);
+            let failure = match self.attempt_with_retries(&prepared).await {
+                Ok(answer) => {
+                    self.refusals.remember(newly_refused.concat());
+                    return Ok(answer);
+                }
+                Err(failure) => failure,
+            };
+            let ProviderErrorKind::InvalidFile(kind) = failure.kind else { return Err(failure.error) };
+            let sent = provider_messages::sent_groups(&messages, &self.rules, &refused, kind);
+            let groups = next_groups(sent, newly_refused.len());
+            if groups.is_empty() {
+                return Err(failure.error);
+            }
+            tracing::info!(
+                model = self.target.name,
+                files = groups.iter().map(|group| group.len()).sum::<usize>(),
+                reason = failure.error.reason,
+                "a model request was refused for its files; sending it without them"
+            );
+            refused.add(groups.clone());
+            newly_refused.push(groups);
+        }
+    }
+
+    /// Makes attempts until one succeeds or a retry isn't worth it.
+    async fn attempt_with_retries(
+        &self,
+        prepared: &PreparedRequest,
+    ) -> Result<(ResponseStream, ResponseStep), ProviderError> {
+        let max_delay = self.policy.max_delay;
+        (|| self.attempt(prepared))
+            .retry(self.policy.backoff())
+            .sleep(tokio::time::sleep)
+            .when(|failure| failure.can_retry)
+            .adjust(|failure, delay| match (failure.retry_after, delay) {
+                // The server's own number is a floor; one that is too high ends the attempts.
+                (Some(retry_after), Some(delay)) => (retry_after <= max_delay).then(|| retry_after.max(delay)),
+                (_, delay) => delay,
+            })
+            .notify(|failure, delay| {
+                let reason = &failure.error.reason;
+                tracing::info!(
+                    model = self.target.name,
+                    wait_ms = delay.as_millis(),
+                    reason,
+                    "a model request failed; retrying"
+                );
+            })
+            .await
     }
 
     /// Makes one attempt, up to the first step of the answer.
@@ -202,38 +277,7 @@ impl LanguageModel for RemoteModel {
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let names = Arc::new(ToolNames::new(&request.tools));
-        let result_files = match self.target.provider {
-            ModelProvider::Anthropic => ResultFiles::InResult,
-            _ => ResultFiles::InNextMessage,
-        };
-        let messages = match &self.copies {
-            Some(copies) => copies.replace(&request.messages, &self.rules, request.work_share.as_ref()).await,
-            None => Cow::Borrowed(request.messages.as_slice()),
-        };
-        let turns = provider_messages::build_turns(&messages, &self.rules, &names, result_files);
-        let tools = request::tool_definitions(self.target.provider, &request.tools, &names);
-        let prepared = PreparedRequest { system: request.system.clone(), turns, tools, names };
-        let max_delay = self.policy.max_delay;
-        let (stream, first) = (|| self.attempt(&prepared))
-            .retry(self.policy.backoff())
-            .sleep(tokio::time::sleep)
-            .when(|failure| failure.can_retry)
-            .adjust(|failure, delay| match (failure.retry_after, delay) {
-                // The server's own number is a floor; one that is too high ends the attempts.
-                (Some(retry_after), Some(delay)) => (retry_after <= max_delay).then(|| retry_after.max(delay)),
-                (_, delay) => delay,
-            })
-            .notify(|failure, delay| {
-                let reason = &failure.error.reason;
-                tracing::info!(
-                    model = self.target.name,
-                    wait_ms = delay.as_millis(),
-                    reason,
-                    "a model request failed; retrying"
-                );
-            })
-            .await
-            .map_err(|failure| failure.error)?;
+        let (stream, first) = self.send_conversation(request, &names).await?;
         let reasoning = Arc::clone(&self.reasoning);
         let state = ForwardingStream { stream: Some(stream), ready: Vec::new().into_iter(), reasoning };
         let state = state.with_step(Ok(first));

@@ -135,7 +135,7 @@ fn part(place: &str, block: &Value) -> Result<RecordedPart, String> {
                     "{place}.content.0.image.source.base64: image exceeds 5 MB maximum: {length} bytes > 5242880 bytes"
                 ));
             }
-            Ok(RecordedPart::File(rules::file(mime, data, None)?))
+            Ok(RecordedPart::File(rules::file(WIRE, place, mime, data, None)?))
         }
         other => Err(format!("{place}.content.0: Input tag '{other}' does not match any of the expected tags")),
     }

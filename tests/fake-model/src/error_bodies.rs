@@ -2,7 +2,51 @@
 
 use serde_json::{Value, json};
 
-use crate::{ModelWire, ProviderErrorCase};
+use crate::{ModelWire, ProviderErrorCase, file_content::FileFault};
+
+/// marketing-factory/ai-filemetadata issue 18.
+const UNSUPPORTED_IMAGE: &str = "You uploaded an unsupported image. Please make sure your image has of one the following \
+                                 formats: ['png', 'jpeg', 'gif', 'webp'].";
+
+/// openai/codex issue 4946.
+const NO_VALID_IMAGE: &str = "The image data you provided does not represent a valid image. Please check your input and \
+                              try again with one of the supported image formats: ['image/jpeg', 'image/png', \
+                              'image/gif', 'image/webp'].";
+
+/// anthropics/claude-code issue 15941.
+const UNPROCESSED_IMAGE: &str = "Could not process image";
+
+/// google-gemini/gemini-cli issue 5064.
+const UNPROCESSED_INPUT_IMAGE: &str = "Unable to process input image. Please retry or report in \
+                                       https://developers.generativeai.google/guide/troubleshooting";
+
+/// ollama/ollama issue 11320.
+const UNKNOWN_FORMAT: &str = "Failed to create new sequence: failed to process inputs: image: unknown format";
+
+/// How a provider refuses a file at a place of the request for its bytes. Anthropic: anthropics/claude-code issues 13131 and
+/// 5174; Gemini: google-gemini/gemini-cli issues 27244 and 13808; llama.cpp in Ollama: odysseus-dev/odysseus issue 5499;
+/// sound: TutoriaLLM/TutoriaLLM issue 370.
+pub(crate) fn invalid_file(wire: ModelWire, place: &str, mime: &str, fault: FileFault) -> String {
+    let kind = mime.split('/').next().unwrap_or_default();
+    match (wire, kind, fault) {
+        (ModelWire::OpenAiChat, "image", _) => UNSUPPORTED_IMAGE.to_owned(),
+        (ModelWire::OpenAiResponses, "image", _) => NO_VALID_IMAGE.to_owned(),
+        (ModelWire::Anthropic, "image", FileFault::OtherType) => {
+            format!("{place}.content.0.image.source.base64.data: Image does not match the provided media type {mime}")
+        }
+        (ModelWire::Anthropic, "image", FileFault::CutOff) => UNPROCESSED_IMAGE.to_owned(),
+        (ModelWire::Anthropic, ..) => {
+            format!("{place}.content.0.pdf.source.base64.data: The PDF specified was not valid.")
+        }
+        (ModelWire::Gemini, "image", FileFault::OtherType) => "Provided image is not valid.".to_owned(),
+        (ModelWire::Gemini, "image", FileFault::CutOff) => UNPROCESSED_INPUT_IMAGE.to_owned(),
+        (ModelWire::Gemini, "application", _) => "The document has no pages.".to_owned(),
+        (ModelWire::Ollama, _, FileFault::OtherType) => UNKNOWN_FORMAT.to_owned(),
+        (ModelWire::Ollama, _, FileFault::CutOff) => "Failed to load image or audio file".to_owned(),
+        (_, "audio", _) => "The audio file could not be decoded or its format is not supported.".to_owned(),
+        _ => format!("Invalid file data: these bytes are no {mime}"),
+    }
+}
 
 /// Status and body of a refusal. `about` is what it speaks of: the key, the model, the broken rule.
 pub(crate) fn refusal(wire: ModelWire, case: ProviderErrorCase, about: &str) -> (u16, Value) {
@@ -17,7 +61,17 @@ pub(crate) fn refusal(wire: ModelWire, case: ProviderErrorCase, about: &str) -> 
 /// The form: <https://platform.openai.com/docs/guides/error-codes>.
 pub(crate) fn openai(case: ProviderErrorCase, about: &str) -> (u16, Value) {
     let (status, kind, code, message) = match case {
-        ProviderErrorCase::Invalid => (400, "invalid_request_error", Value::Null, about.to_owned()),
+        ProviderErrorCase::Invalid => {
+            let code = match about {
+                UNSUPPORTED_IMAGE => json!("invalid_image_format"),
+                NO_VALID_IMAGE => json!("invalid_value"),
+                _ => Value::Null,
+            };
+            (400, "invalid_request_error", code, about.to_owned())
+        }
+        ProviderErrorCase::Image => {
+            (400, "invalid_request_error", json!("invalid_image_format"), UNSUPPORTED_IMAGE.to_owned())
+        }
         ProviderErrorCase::Key => (
             401,
             "invalid_request_error",
@@ -84,6 +138,7 @@ pub(crate) fn openai(case: ProviderErrorCase, about: &str) -> (u16, Value) {
 pub(crate) fn anthropic(case: ProviderErrorCase, about: &str) -> (u16, Value) {
     let (status, kind, message) = match case {
         ProviderErrorCase::Invalid => (400, "invalid_request_error", about.to_owned()),
+        ProviderErrorCase::Image => (400, "invalid_request_error", UNPROCESSED_IMAGE.to_owned()),
         ProviderErrorCase::Key => (401, "authentication_error", format!("invalid x-api-key: {about}")),
         ProviderErrorCase::NotAllowed => {
             (403, "permission_error", "Your API key does not have permission to use this resource".to_owned())
@@ -115,6 +170,7 @@ pub(crate) fn anthropic(case: ProviderErrorCase, about: &str) -> (u16, Value) {
 pub(crate) fn gemini(case: ProviderErrorCase, about: &str) -> (u16, Value) {
     let (status, kind, message, details) = match case {
         ProviderErrorCase::Invalid => (400, "INVALID_ARGUMENT", about.to_owned(), json!([])),
+        ProviderErrorCase::Image => (400, "INVALID_ARGUMENT", UNPROCESSED_INPUT_IMAGE.to_owned(), json!([])),
         ProviderErrorCase::Key => (
             400,
             "INVALID_ARGUMENT",
@@ -179,6 +235,7 @@ pub(crate) fn gemini(case: ProviderErrorCase, about: &str) -> (u16, Value) {
 pub(crate) fn ollama(case: ProviderErrorCase, about: &str) -> (u16, Value) {
     let (status, message) = match case {
         ProviderErrorCase::Invalid => (400, about.to_owned()),
+        ProviderErrorCase::Image => (500, UNKNOWN_FORMAT.to_owned()),
         ProviderErrorCase::Key => (401, format!("unauthorized: {about}")),
         ProviderErrorCase::NotAllowed => (403, "forbidden".to_owned()),
         ProviderErrorCase::Model => (404, format!("model '{about}' not found")),

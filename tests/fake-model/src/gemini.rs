@@ -84,7 +84,8 @@ fn user(read: &mut ParsedRequest, place: &str, parts: &[Value]) -> Result<(), St
             if !MIME_TYPES.contains(&mime) {
                 return Err(format!("Unsupported MIME type: {mime}"));
             }
-            said.push(RecordedPart::File(rules::file(mime, rules::text(data, "data", place)?, None)?));
+            let file = rules::file(WIRE, place, mime, rules::text(data, "data", place)?, None)?;
+            said.push(RecordedPart::File(file));
         } else if let Some(answer) = part.get("functionResponse") {
             rules::only(answer, place, &["name", "response", "id"], unknown)?;
             // A Struct: https://ai.google.dev/api/caching#FunctionResponse.

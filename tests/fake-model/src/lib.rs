@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod error_bodies;
+mod file_content;
 mod gemini;
 mod listing;
 mod ollama;

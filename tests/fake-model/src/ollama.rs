@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     FinishReason, ModelWire, ParsedRequest, ProviderErrorCase, ScriptedCall, StreamWriter, error_bodies,
+    file_content::check_content,
     recorded::{RecordedCall, RecordedFile, RecordedPart, RecordedResult, RecordedTurn},
     rules,
 };
@@ -30,12 +31,10 @@ pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
         for image in rules::list(message, "images")? {
             let bytes = image.as_str().and_then(|image| STANDARD.decode(image).ok());
             let bytes = bytes.ok_or("illegal base64 data at input byte 0")?;
-            let mime = match bytes.get(..2) {
-                Some(b"\x89P") => "image/png",
-                Some(b"\xff\xd8") => "image/jpeg",
-                // llama.cpp's decoder takes these two everywhere; ollama/ollama, "image: unknown format".
-                _ => return Err("image: unknown format".to_owned()),
-            };
+            // llama.cpp's decoder takes these two everywhere.
+            let mime = if bytes.starts_with(b"\xff\xd8") { "image/jpeg" } else { "image/png" };
+            let refusal = |fault| error_bodies::invalid_file(ModelWire::Ollama, "messages", mime, fault);
+            check_content(mime, &bytes).map_err(refusal)?;
             parts.push(RecordedPart::File(RecordedFile { mime: mime.to_owned(), name: None, bytes }));
         }
         match rules::text(message, "role", "messages")? {

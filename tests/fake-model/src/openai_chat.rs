@@ -122,7 +122,7 @@ fn user(content: &Value) -> Result<Vec<RecordedPart>, String> {
                     if let Some(address) = rules::image_address(url)? {
                         return Ok(address);
                     }
-                    let file = rules::data_url(url, None)?;
+                    let file = rules::data_url(WIRE, url, None)?;
                     // https://platform.openai.com/docs/guides/images-vision, "Image input requirements".
                     if !["image/png", "image/jpeg", "image/webp", "image/gif"].contains(&file.mime.as_str()) {
                         return Err("You uploaded an unsupported image. Please make sure your image has of one the \
@@ -136,7 +136,8 @@ fn user(content: &Value) -> Result<Vec<RecordedPart>, String> {
                 }
                 "file" => {
                     let name = rules::text(&part["file"], "filename", "content")?;
-                    let file = rules::data_url(rules::text(&part["file"], "file_data", "content")?, Some(name))?;
+                    let data = rules::text(&part["file"], "file_data", "content")?;
+                    let file = rules::data_url(WIRE, data, Some(name))?;
                     // https://platform.openai.com/docs/guides/pdf-files.
                     if file.mime != "application/pdf" {
                         return Err(format!(
@@ -152,7 +153,8 @@ fn user(content: &Value) -> Result<Vec<RecordedPart>, String> {
                     match rules::text(audio, "format", "content")? {
                         format @ ("wav" | "mp3") => {
                             let data = rules::text(audio, "data", "content")?;
-                            Ok(RecordedPart::File(rules::file(&format!("audio/{format}"), data, None)?))
+                            let mime = format!("audio/{format}");
+                            Ok(RecordedPart::File(rules::file(WIRE, "", &mime, data, None)?))
                         }
                         other => Err(format!("Invalid value: '{other}'. Supported values are: 'wav' and 'mp3'.")),
                     }
@@ -161,7 +163,7 @@ fn user(content: &Value) -> Result<Vec<RecordedPart>, String> {
                 // https://docs.vllm.ai/en/latest/features/multimodal_inputs.html, "Video Inputs".
                 "video_url" => {
                     let url = rules::text(&part["video_url"], "url", "content")?;
-                    Ok(RecordedPart::File(rules::data_url(url, None)?))
+                    Ok(RecordedPart::File(rules::data_url(WIRE, url, None)?))
                 }
                 other => Err(format!("Invalid value: '{other}'. Supported values are: 'text', 'image_url', 'file' …")),
             }

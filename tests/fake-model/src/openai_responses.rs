@@ -128,7 +128,7 @@ fn part(role: &str, part: &Value) -> Result<RecordedPart, String> {
             if let Some(address) = rules::image_address(url)? {
                 return Ok(address);
             }
-            let file = rules::data_url(url, None)?;
+            let file = rules::data_url(WIRE, url, None)?;
             // https://platform.openai.com/docs/guides/images-vision, "Image input requirements".
             match ["image/png", "image/jpeg", "image/webp", "image/gif"].contains(&file.mime.as_str()) {
                 true => Ok(RecordedPart::File(file)),
@@ -137,7 +137,7 @@ fn part(role: &str, part: &Value) -> Result<RecordedPart, String> {
         }
         ("user", "input_file") => {
             let name = rules::text(part, "filename", "content")?;
-            let file = rules::data_url(rules::text(part, "file_data", "content")?, Some(name))?;
+            let file = rules::data_url(WIRE, rules::text(part, "file_data", "content")?, Some(name))?;
             match file.mime == "application/pdf" {
                 true => Ok(RecordedPart::File(file)),
                 false => Err(format!("Invalid input: expected a PDF, got {}", file.mime)),

@@ -4,7 +4,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::{
-    ModelWire,
+    ModelWire, error_bodies,
+    file_content::check_content,
     recorded::{RecordedFile, RecordedPart, RecordedTurn},
 };
 
@@ -59,21 +60,19 @@ pub(crate) fn tool(wire: ModelWire, seen: &mut Vec<String>, name: &str, schema: 
     Ok(())
 }
 
-/// A file out of base64; its bytes must be what its type says, as all of these providers check of images.
-pub(crate) fn file(mime: &str, data: &str, name: Option<&str>) -> Result<RecordedFile, String> {
+/// A file out of base64, at a place of the request. Its bytes must be what its type says, and whole.
+pub(crate) fn file(
+    wire: ModelWire,
+    place: &str,
+    mime: &str,
+    data: &str,
+    name: Option<&str>,
+) -> Result<RecordedFile, String> {
     let bytes = STANDARD.decode(data).map_err(|_| "the data is no valid base64".to_owned())?;
-    let begins: &[&[u8]] = match mime {
-        "image/png" => &[b"\x89PNG"],
-        "image/jpeg" => &[b"\xff\xd8"],
-        "image/gif" => &[b"GIF8"],
-        "image/webp" => &[b"RIFF"],
-        "application/pdf" => &[b"%PDF-"],
-        _ => &[b""],
-    };
-    if !begins.iter().any(|begin| bytes.starts_with(begin)) {
-        return Err(format!("the data was specified as {mime}, but it appears to be something else"));
+    match check_content(mime, &bytes) {
+        Ok(()) => Ok(RecordedFile { mime: mime.to_owned(), name: name.map(str::to_owned), bytes }),
+        Err(fault) => Err(error_bodies::invalid_file(wire, place, mime, fault)),
     }
-    Ok(RecordedFile { mime: mime.to_owned(), name: name.map(str::to_owned), bytes })
 }
 
 /// The address of an image that the provider fetches; `None` for a `data:` address. Providers fetch from the internet
@@ -92,10 +91,10 @@ pub(crate) fn image_address(url: &str) -> Result<Option<RecordedPart>, String> {
 }
 
 /// A file out of a `data:` address.
-pub(crate) fn data_url(url: &str, name: Option<&str>) -> Result<RecordedFile, String> {
+pub(crate) fn data_url(wire: ModelWire, url: &str, name: Option<&str>) -> Result<RecordedFile, String> {
     let rest = url.strip_prefix("data:").ok_or("only data: addresses are served here")?;
     let (mime, data) = rest.split_once(";base64,").ok_or("a data: address without base64")?;
-    file(mime, data, name)
+    file(wire, "", mime, data, name)
 }
 
 /// Calls and answers belong together. The words are the providers' own, from their users' reports:

@@ -96,6 +96,8 @@ pub enum ModelFault {
 pub enum ProviderErrorCase {
     /// The request breaks a rule.
     Invalid,
+    /// An image of the request can't be processed.
+    Image,
     /// The key is wrong.
     Key,
     /// The key may not do this.

@@ -92,6 +92,9 @@ async fn keys_and_models_are_checked() {
     }
 }
 
+/// A PNG that ends in its pixels.
+const CUT_PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAM=";
+
 /// Each line breaks one rule: where in the good request, what is put there, and a word of the refusal.
 #[tokio::test]
 async fn each_rule_is_enforced() {
@@ -100,6 +103,10 @@ async fn each_rule_is_enforced() {
     let webp = "data:image/webp;base64,AAAA";
     let image = |mime: &str, data: &str| json!([{"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}]);
     let huge = format!("iVBORw0K{}", "AAAA".repeat(5 << 18));
+    let source = json!({"type": "base64", "media_type": "application/pdf", "data": "AAAA"});
+    let document = json!([{"type": "document", "source": source}]);
+    let inline = |mime: &str, data: &str| json!([{"inline_data": {"mime_type": mime, "data": data}}]);
+    let input_image = json!([{"type": "input_image", "image_url": format!("data:image/png;base64,{CUT_PNG}")}]);
     let cases: Vec<(ModelWire, &str, Value, &str)> = vec![
         (OpenAiChat, "/surprise", json!(1), "Unrecognized request argument"),
         (OpenAiChat, "/messages/2/tool_calls/0/id", json!("y".repeat(41)), "maximum length 40"),
@@ -116,7 +123,7 @@ async fn each_rule_is_enforced() {
             OpenAiChat,
             "/messages/1/content",
             json!([{"type": "image_url", "image_url": {"url": webp}}]),
-            "appears to be",
+            "You uploaded an unsupported image",
         ),
         (OpenAiChat, "/messages/1/content", json!([{"type": "file", "file": {"file_data": "x"}}]), "filename"),
         (OpenAiChat, "/messages/3/content", json!([{"type": "text"}]), "must be a string"),
@@ -126,6 +133,7 @@ async fn each_rule_is_enforced() {
         (OpenAiResponses, "/tools/0/strict", Value::Null, "Invalid schema for function"),
         (OpenAiResponses, "/tools/0/type", json!("web_search"), "a tool of the provider's own"),
         (OpenAiResponses, "/input/0/content", json!([]), "must not be empty"),
+        (OpenAiResponses, "/input/0/content", input_image, "does not represent a valid image"),
         (OpenAiResponses, "/surprise", json!(1), "Unknown parameter"),
         (Anthropic, "/max_tokens", Value::Null, "max_tokens: Field required"),
         (Anthropic, "/surprise", json!(1), "Extra inputs are not permitted"),
@@ -133,7 +141,9 @@ async fn each_rule_is_enforced() {
         (Anthropic, "/messages/0/content", json!(" "), "non-whitespace"),
         (Anthropic, "/messages/0/role", json!("assistant"), "first message must use"),
         (Anthropic, "/messages/0/content", image("image/heic", "AAAA"), "media_type"),
-        (Anthropic, "/messages/0/content", image("image/png", "AAAA"), "appears to be something else"),
+        (Anthropic, "/messages/0/content", image("image/png", "AAAA"), "match the provided media type image/png"),
+        (Anthropic, "/messages/0/content", image("image/png", CUT_PNG), "Could not process image"),
+        (Anthropic, "/messages/0/content", document, "pdf.source.base64.data: The PDF specified was not valid."),
         (Anthropic, "/messages/0/content", image("image/png", &huge), "image exceeds 5 MB"),
         (Anthropic, "/messages/1/content/0/input", json!("text"), "valid dictionary"),
         (Anthropic, "/messages/1/content/0/id", json!("a/b"), "should match pattern"),
@@ -146,10 +156,14 @@ async fn each_rule_is_enforced() {
         (Gemini, "/contents/2/parts/0/functionResponse/name", json!("other"), "immediately after"),
         (Gemini, "/contents/2/parts", json!([{"text": "x"}]), "number of function response parts"),
         (Gemini, "/tools/0/functionDeclarations/0/name", json!("7zip"), "Invalid function name"),
-        (Gemini, "/contents/0/parts", json!([{"inline_data": {"mime_type": "image/gif", "data": "AAAA"}}]), "MIME"),
+        (Gemini, "/contents/0/parts", inline("image/gif", "AAAA"), "MIME"),
+        (Gemini, "/contents/0/parts", inline("image/png", "AAAA"), "Provided image is not valid."),
+        (Gemini, "/contents/0/parts", inline("image/png", CUT_PNG), "Unable to process input image."),
+        (Gemini, "/contents/0/parts", inline("application/pdf", "AAAA"), "The document has no pages."),
         (Ollama, "/messages/2/tool_calls/0/function/arguments", json!("text"), "cannot unmarshal"),
         (Ollama, "/messages/1/content", json!([{"type": "text"}]), "cannot unmarshal"),
         (Ollama, "/messages/1/images", json!(["AAAA"]), "unknown format"),
+        (Ollama, "/messages/1/images", json!([CUT_PNG]), "Failed to load image or audio file"),
     ];
     for (wire, place, value, wanted) in cases {
         let server = FakeModelServer::start().await.unwrap();

@@ -35,7 +35,8 @@ fn file(mime: &str, bytes: u64) -> ModelFile {
 
 /// The rules of a model of Ollama's, to which a request can bring nothing but images.
 fn rules(abilities: ModelCapabilities) -> FileRules {
-    FileRules { model: "main".into(), provider: ModelProvider::Ollama, is_vendor: true, capabilities: abilities }
+    let (provider, provider_name) = (ModelProvider::Ollama, "Ollama");
+    FileRules { model: "main".into(), provider_name, provider, is_vendor: true, capabilities: abilities }
 }
 
 #[test]

@@ -76,6 +76,44 @@ fn minute_quota_is_retryable_and_daily_is_not() {
     assert!(!status(429, &said("RequestsPerDay"), &[]).error.retryable);
 }
 
+/// The bodies as people report them.
+#[test]
+fn refusals_for_files_are_told_from_others() {
+    let said = |message: &str| json!({"error": {"message": message, "type": "invalid_request_error"}});
+    for (kind, message) in [
+        (MediaKind::Image, "Could not process image"),
+        (
+            MediaKind::Image,
+            "messages.1.content.0.tool_result.content.1.image.source.base64: The image was specified using the image/png media type, but the image appears to be a image/jpeg image",
+        ),
+        (MediaKind::Image, "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum: 7 bytes > 5 bytes"),
+        (MediaKind::Image, "The image data you provided does not represent a valid image."),
+        (MediaKind::Image, "Invalid image."),
+        (MediaKind::Image, "Provided image is not valid."),
+        (MediaKind::Image, "Failed to load image or audio file"),
+        (MediaKind::Image, "Invalid content type. image_url is only supported by certain models."),
+        (MediaKind::Pdf, "messages.2.content.0.pdf.source.base64.data: The PDF specified was not valid."),
+        (MediaKind::Pdf, "The document has no pages."),
+        (MediaKind::Audio, "The audio file could not be decoded or its format is not supported."),
+    ] {
+        let failure = status(400, &said(message), &[]);
+        assert_eq!((failure.kind, failure.can_retry), (ProviderErrorKind::InvalidFile(kind), false), "{message}");
+        let begin = format!("OpenAI could not process the {} in this request (400): ", kind.plural_name());
+        assert!(failure.error.reason.starts_with(&begin), "{}", failure.error.reason);
+    }
+    let in_runner = json!({"error": "failed to process inputs: image: unknown format"});
+    assert_eq!(status(500, &in_runner, &[]).kind, ProviderErrorKind::InvalidFile(MediaKind::Image));
+    for (code, message, kind) in [
+        (400, "temperature must be below 2", ProviderErrorKind::Refused),
+        (400, "Your input image may contain content_policy violations", ProviderErrorKind::ContentFiltered),
+        (503, "invalid image", ProviderErrorKind::Overloaded),
+        (429, "rate_limit reached for image input tokens", ProviderErrorKind::RateLimited),
+        (413, "request_too_large", ProviderErrorKind::TooLarge),
+    ] {
+        assert_eq!(status(code, &said(message), &[]).kind, kind, "{message}");
+    }
+}
+
 #[test]
 fn permanent_refusal_is_not_mistaken_for_transient() {
     let said = |message: &str| json!({"error": {"message": message}});

@@ -7,6 +7,7 @@ mod file_kinds;
 mod files;
 mod memory;
 mod patience;
+mod refused_files;
 mod secrets;
 mod stage;
 mod stand_in;

@@ -39,7 +39,7 @@ pub(super) fn plan_slots(calls: impl IntoIterator<Item = CallEffect>) -> Vec<Cal
         has_readers = !may_change;
         if may_change {
             step += 1;
-            // Whatever waits for a person may be decided together.
+            // Calls that wait for a person can be decided together.
             question_step = if needs_confirmation { question_step } else { step };
         }
         slot

@@ -120,6 +120,29 @@ async fn earlier_image_is_viewed_on_every_wire() {
     }
 }
 
+/// The attack: a picture that ends in its pixels. A provider refuses the whole request for it, in the turn and in each later
+/// one that has it in its history.
+#[tokio::test]
+async fn damaged_picture_ends_no_turn() {
+    for wire in [ModelWire::OpenAiChat, ModelWire::Anthropic] {
+        let harness = WireHarness::start(wire, &model_setting(wire), "").await;
+        let cut = harness.home.write_file("cut.png", [PNG, b"\0\0\0\x0cIDATx\x9cc\xf8"].concat());
+        for (text, files, reply, requests) in
+            [("look", vec![cut], "I can't see it.", 2), ("thanks", vec![], "You're welcome.", 3)]
+        {
+            harness.server.reply(ModelReply::text(reply));
+            let output = harness.run_turn(text, &files).await;
+            assert_eq!(output.json()["response"]["text"], reply, "{wire:?}");
+            let asked = harness.server.requests();
+            assert_eq!(asked.len(), requests, "{wire:?}: it is refused once");
+            assert!(request_files(&asked[requests - 1]).is_empty(), "{wire:?}");
+        }
+        let asked = &harness.server.requests()[1];
+        let note = "You can't see the file \"cut.png\" (image/png, 45 B): the server could not process it";
+        assert!(asked.user_text().contains(note), "{wire:?}: {}", asked.user_text());
+    }
+}
+
 #[tokio::test]
 async fn document_is_viewed_or_refused_by_wire() {
     for wire in ModelWire::ALL {

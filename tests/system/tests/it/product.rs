@@ -136,8 +136,16 @@ impl ProductSetup {
 
 impl Product {
     pub(crate) async fn start(setup: ProductSetup, model: Arc<dyn LanguageModel>) -> Self {
+        Self::start_with(setup, |_| model).await
+    }
+
+    /// Starts it with a model that is made for its blobs.
+    pub(crate) async fn start_with(
+        setup: ProductSetup,
+        make_model: impl FnOnce(&Arc<dyn Blobs>) -> Arc<dyn LanguageModel>,
+    ) -> Self {
         let platform = TestPlatform::open(setup.rules.clone()).await;
-        Self::start_in(tempfile::tempdir().expect("a directory"), platform, setup, model).await
+        Self::start_in(tempfile::tempdir().expect("a directory"), platform, setup, make_model).await
     }
 
     /// Ends it in good order and starts it again, on the same platform and with the same data.
@@ -148,14 +156,14 @@ impl Product {
             task.await.expect("nothing panics");
         }
         drop(ledger);
-        Self::start_in(directory, platform, setup, model).await
+        Self::start_in(directory, platform, setup, |_| model).await
     }
 
     async fn start_in(
         directory: TempDir,
         platform: TestPlatform,
         setup: ProductSetup,
-        model: Arc<dyn LanguageModel>,
+        make_model: impl FnOnce(&Arc<dyn Blobs>) -> Arc<dyn LanguageModel>,
     ) -> Self {
         let ProductSetup { rules, capabilities, behaviour, settings, scripts, tools, models } = setup;
         let data = directory.path().to_owned();
@@ -164,7 +172,7 @@ impl Product {
         let ledger = SqliteLedger::open(&data, settings, Arc::clone(&clock), Arc::clone(&ids));
         let ledger = Arc::new(ledger.await.expect("a new ledger"));
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
-        let tools = tools(&blobs);
+        let (tools, model) = (tools(&blobs), make_model(&blobs));
         let workspace =
             DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30, Arc::new(SandboxRunner::default()))
                 .expect("new workspaces");

@@ -12,10 +12,10 @@ mod tools;
 use std::sync::Arc;
 
 use satchel_domain::{Attachment, Visibility};
-use satchel_fake_kit::{FakeFile, FaultyBlobs};
+use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel};
-use satchel_ports::{Archive, ledger::AttachmentQuery};
+use satchel_ports::{Archive, Blobs, LanguageModel, ledger::AttachmentQuery};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use satchel_system::{crash::ChannelAdapter, real_binary::script_worker};
 use secrecy::SecretString;
@@ -29,6 +29,10 @@ use crate::{
 
 /// A model without vision: it reads about every file, and gets no bytes.
 const TEXT_ONLY_MODEL: &str = "plain";
+
+/// The models with which the design's own tests hold: the second one sees, and its provider refuses a whole request for a
+/// picture that is none.
+const MODELS: [&str; 2] = [TEXT_ONLY_MODEL, "gpt-4o-mini"];
 
 /// A product in whose conversation a model runs scripts.
 struct ScriptHarness {
@@ -48,22 +52,27 @@ struct ScriptRun {
 
 impl ScriptHarness {
     async fn open() -> Self {
+        Self::with_model(TEXT_ONLY_MODEL).await
+    }
+
+    async fn with_model(name: &str) -> Self {
         let model = FakeModelServer::start().await.expect("a loopback port");
-        model.add_model(TEXT_ONLY_MODEL);
+        model.add_model(name);
         let settings = ModelSettings {
             name: "main".into(),
             provider: ModelProvider::OpenAi,
             base_url: Some(SecretString::from(model.base_url(ModelWire::OpenAiChat))),
             api_key: Some(SecretString::from(FakeModelServer::KEY)),
-            model: Some(TEXT_ONLY_MODEL.into()),
+            model: Some(name.into()),
             accepts: None,
         };
-        let remote_model =
-            RemoteModel::new(settings, Arc::new(FaultyBlobs::default())).expect("the settings are right");
         let mut setup = ProductSetup::for_platform(ChannelAdapter::Discord);
         setup.scripts = Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(script_worker()))));
         setup.tools = tools::script_tools;
-        Self { product: Product::start(setup, Arc::new(remote_model)).await, model }
+        let make_model = |blobs: &Arc<dyn Blobs>| -> Arc<dyn LanguageModel> {
+            Arc::new(RemoteModel::new(settings, Arc::clone(blobs)).expect("the settings are right"))
+        };
+        Self { product: Product::start_with(setup, make_model).await, model }
     }
 
     /// Lets the model run a script, and reads what it is handed for it.
@@ -97,8 +106,9 @@ impl ScriptRun {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_1_attachment_create_propagation() {
-    let harness = ScriptHarness::open().await;
-    let script = r#"
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let script = r#"
 chart_id = attachment_create(
     content="chart data",
     filename="chart.png",
@@ -107,102 +117,123 @@ chart_id = attachment_create(
 )
 return "Created chart"
 "#;
-    let answer = harness.run(script).await;
-    assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Created chart", vec!["chart.png"]));
-    let [file] = answer.delivered.as_slice() else { panic!("{:?}", answer.delivered) };
-    assert_eq!((file.id, file.description.as_str(), file.bytes), (answer.files[0].id, "Sales chart", 10));
-    harness.product.stop().await;
+        let answer = harness.run(script).await;
+        assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Created chart", vec!["chart.png"]));
+        let [file] = answer.delivered.as_slice() else { panic!("{:?}", answer.delivered) };
+        assert_eq!((file.id, file.description.as_str(), file.bytes), (answer.files[0].id, "Sales chart", 10));
+        // Its ten bytes are no picture.
+        let request = harness.model.last();
+        let told = format!("{}\n{}", request.results()[0].text(), request.user_text());
+        assert!(told.contains("You can't see the file \"chart.png\" (image/png, 10 B): "), "{model}: {told}");
+        assert_eq!(harness.model.requests().len(), 2, "{model}: no request is refused");
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_2_tool_result_attachment_propagation() {
-    let harness = ScriptHarness::open().await;
-    let answer =
-        harness.run("result = tools_execute(\"generate_report\", data=\"test\")\nreturn \"Generated report\"\n").await;
-    assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Generated report", vec!["report-test.md"]));
-    // As Example 2 of the design has it: the answer of a tool that only made a file is the file's id.
-    let answer = harness.run("chart_result = tools_execute(\n    \"create_chart\",\n    data=[1, 2, 3, 4, 5],\n    chart_type=\"line\"\n)\n\nreturn \"Chart created: \" + chart_result\n").await;
-    assert_eq!(answer.text, format!("Script result: Chart created: {}", answer.files[0].id));
-    harness.product.stop().await;
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let answer = harness
+            .run("result = tools_execute(\"generate_report\", data=\"test\")\nreturn \"Generated report\"\n")
+            .await;
+        assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Generated report", vec!["report-test.md"]));
+        // As Example 2 of the design has it: the answer of a tool that only made a file is the file's id.
+        let answer = harness.run("chart_result = tools_execute(\n    \"create_chart\",\n    data=[1, 2, 3, 4, 5],\n    chart_type=\"line\"\n)\n\nreturn \"Chart created: \" + chart_result\n").await;
+        assert_eq!(answer.text, format!("Script result: Chart created: {}", answer.files[0].id));
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_3_multiple_attachments() {
-    let harness = ScriptHarness::open().await;
-    let script = r#"
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let script = r#"
 id1 = attachment_create(content="data1", filename="file1.txt")
 id2 = attachment_create(content="data2", filename="file2.txt")
 id3 = tools_execute("generate_chart", data="test")
 return "Created 3 attachments"
 "#;
-    let answer = harness.run(script).await;
-    assert_eq!(answer.names(), ["file1.txt", "file2.txt", "chart-test.txt"]);
-    assert_eq!(
-        answer.delivered.iter().map(|file| file.id).collect::<Vec<_>>(),
-        answer.files.iter().map(|file| file.id).collect::<Vec<_>>()
-    );
-    harness.product.stop().await;
+        let answer = harness.run(script).await;
+        assert_eq!(answer.names(), ["file1.txt", "file2.txt", "chart-test.txt"]);
+        assert_eq!(
+            answer.delivered.iter().map(|file| file.id).collect::<Vec<_>>(),
+            answer.files.iter().map(|file| file.id).collect::<Vec<_>>()
+        );
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_4_explicit_attachment_return() {
-    let harness = ScriptHarness::open().await;
-    let script = r#"
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let script = r#"
 id1 = attachment_create(content="data1", filename="file1.txt")
 id2 = attachment_create(content="data2", filename="file2.txt")
 return {"text": "Created files", "attachment_ids": [id1]}
 "#;
-    let answer = harness.run(script).await;
-    assert_eq!(answer.names(), ["file1.txt", "file2.txt"], "both: what is named joins what was made");
-    assert!(answer.text.starts_with("Script result:\n{\n  \"text\": \"Created files\","), "{}", answer.text);
-    harness.product.stop().await;
+        let answer = harness.run(script).await;
+        assert_eq!(answer.names(), ["file1.txt", "file2.txt"], "both: what is named joins what was made");
+        assert!(answer.text.starts_with("Script result:\n{\n  \"text\": \"Created files\","), "{}", answer.text);
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_5_attachment_deduplication() {
-    let harness = ScriptHarness::open().await;
-    let script = r#"
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let script = r#"
 id1 = attachment_create(content="data", filename="file.txt")
 return {"attachment_ids": [id1, id1, id1]}  # Same ID 3 times
 "#;
-    assert_eq!(harness.run(script).await.names(), ["file.txt"]);
-    harness.product.stop().await;
+        assert_eq!(harness.run(script).await.names(), ["file.txt"]);
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_6_no_attachments() {
-    let harness = ScriptHarness::open().await;
-    let answer = harness.run("result = 2 + 2\nreturn f\"Result is {result}\"\n").await;
-    assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Result is 4", 0));
-    harness.product.stop().await;
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let answer = harness.run("result = 2 + 2\nreturn f\"Result is {result}\"\n").await;
+        assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Result is 4", 0));
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_7_backward_compatibility() {
-    let harness = ScriptHarness::open().await;
-    let script = r#"
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let script = r#"
 notes = json_decode(search_notes(query="TODO"))
 count = len(notes) if notes else 0
 return f"Found {count} TODO items"
 "#;
-    let answer = harness.run(script).await;
-    assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Found 2 TODO items", 0));
-    harness.product.stop().await;
+        let answer = harness.run(script).await;
+        assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Found 2 TODO items", 0));
+        harness.product.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_8_error_returns_text_only() {
-    let harness = ScriptHarness::open().await;
-    let answer = harness.run("invalid syntax !@#").await;
-    assert!(answer.text.starts_with("Error: Syntax error in script at line 1: "), "{}", answer.text);
-    assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
-    let answer = harness.run("a = attachment_create(content=\"x\", filename=\"kept.txt\")\n\nb = [1][7]\n").await;
-    assert!(answer.text.starts_with("Error: Script execution failed: "), "{}", answer.text);
-    assert!(answer.text.contains("line 3, column 5"), "{}", answer.text);
-    assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
-    let known: Vec<_> = harness.attachments().await.iter().map(|file| file.filename.to_string()).collect();
-    assert_eq!(known, ["kept.txt"], "what it had made stays known");
-    harness.product.stop().await;
+    for model in MODELS {
+        let harness = ScriptHarness::with_model(model).await;
+        let answer = harness.run("invalid syntax !@#").await;
+        assert!(answer.text.starts_with("Error: Syntax error in script at line 1: "), "{}", answer.text);
+        assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
+        let answer = harness.run("a = attachment_create(content=\"x\", filename=\"kept.txt\")\n\nb = [1][7]\n").await;
+        assert!(answer.text.starts_with("Error: Script execution failed: "), "{}", answer.text);
+        assert!(answer.text.contains("line 3, column 5"), "{}", answer.text);
+        assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
+        let known: Vec<_> = harness.attachments().await.iter().map(|file| file.filename.to_string()).collect();
+        assert_eq!(known, ["kept.txt"], "what it had made stays known");
+        harness.product.stop().await;
+    }
 }
 
 /// The design's examples 3 and 4, as they stand there.

@@ -5,10 +5,13 @@ use satchel_fake_model::FakeModelServer;
 /// What a line begins with that names a file.
 const MARKER: &str = "[attachment ";
 
+/// What lines begin with that say where the content of a file is, or why it isn't sent.
+const CONTENT_NOTES: [&str; 2] = ["You can't see the file ", "Its files are shown in the next message."];
+
 /// One result, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolResult {
-    /// The words, without the lines that name files or say why one can't be seen.
+    /// The words, without the lines that name files, and say where they are seen or why they can't be.
     pub(crate) text: String,
     /// The files that are named, in order.
     pub(crate) files: Vec<NamedFile>,
@@ -25,7 +28,8 @@ pub(crate) struct NamedFile {
 
 impl ToolResult {
     fn parse(raw: String) -> Self {
-        let is_words = |line: &&str| !line.starts_with(MARKER) && !line.starts_with("You can't see the file ");
+        let is_note = |line: &str| CONTENT_NOTES.iter().any(|note| line.starts_with(note));
+        let is_words = |line: &&str| !line.starts_with(MARKER) && !is_note(line);
         let text = raw.lines().filter(is_words).collect::<Vec<_>>().join("\n");
         let files = raw.lines().filter_map(|line| {
             let (id, rest) = line.strip_prefix(MARKER)?.strip_suffix(']')?.split_once(' ')?;
