@@ -29,6 +29,11 @@ pub const CHUNK_BYTES: usize = 48 << 10;
 /// The memory of a worker's process in bytes.
 pub const WORKER_MEMORY_BYTES: u64 = 512 << 20;
 
+/// What to do about a script that ran out of memory, for its author. The interpreter frees unused values only between the
+/// statements at the top level.
+pub const MEMORY_ADVICE: &str = "values that it no longer uses are freed only between the statements at its top level: \
+     split a long loop into several, one after another";
+
 /// The most bytes that a script may print, line ends included.
 pub const MAX_PRINTED_BYTES: usize = 1 << 20;
 

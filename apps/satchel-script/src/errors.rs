@@ -71,7 +71,7 @@ fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
 fn format_message(text: &str, kind: protocol::ErrorKind) -> String {
     let text = text.strip_prefix("Parse error: ").unwrap_or(text).trim();
     if text.starts_with("Heap memory limit") {
-        return "the script used more memory than it may".to_owned();
+        return format!("the script used more memory than it may; {}", protocol::MEMORY_ADVICE);
     }
     let mut message = match kind {
         protocol::ErrorKind::Syntax => text.lines().next().unwrap_or_default().to_owned(),

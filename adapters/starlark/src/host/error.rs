@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use satchel_domain::size::format_bytes;
 use satchel_ports::ScriptError;
 
-use crate::protocol::{ErrorKind, ErrorReport, WORKER_MEMORY_BYTES};
+use crate::protocol::{ErrorKind, ErrorReport, MEMORY_ADVICE, WORKER_MEMORY_BYTES};
 
 /// The longest error message, in characters.
 const MAX_MESSAGE_CHARS: usize = 8_000;
@@ -31,7 +31,8 @@ pub(crate) fn script_error(failure: ErrorReport) -> ScriptError {
 /// Explains the exit of a worker to the script's author. `stderr` is what the worker wrote on standard error.
 pub(crate) fn worker_exit_error(status: ExitStatus, stderr: &str) -> ScriptError {
     let message = if stderr.contains("memory allocation of") {
-        format!("it needs more memory than the {} that a script may have", format_bytes(WORKER_MEMORY_BYTES))
+        let limit = format_bytes(WORKER_MEMORY_BYTES);
+        format!("it needs more memory than the {limit} that a script may have; {MEMORY_ADVICE}")
     } else if stderr.contains("has overflowed its stack") {
         "it is nested too deeply".to_owned()
     } else {

@@ -29,7 +29,11 @@ async fn a_death_ends_the_script_with_its_reason(
         ("kill -SEGV $$", "its worker ended unexpectedly (signal 11)"),
         ("kill -9 $$", "its worker ended unexpectedly (signal 9)"),
         ("kill -XCPU $$", "it used up its processor time"),
-        ("echo 'memory allocation of 99 bytes failed' >&2; kill -ABRT $$", "it needs more memory than the 536 MB that a script may have"),
+        (
+            "echo 'memory allocation of 99 bytes failed' >&2; kill -ABRT $$",
+            "it needs more memory than the 536 MB that a script may have; values that it no longer uses are freed only between \
+             the statements at its top level: split a long loop into several, one after another",
+        ),
         ("echo \"thread 'main' (7) has overflowed its stack\" >&2; kill -ABRT $$", "it is nested too deeply"),
     )]
     death: (&str, &str),

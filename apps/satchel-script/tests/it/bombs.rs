@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_starlark::protocol::{FromWorker, ToWorker};
+use satchel_starlark::protocol::{FromWorker, MEMORY_ADVICE, ToWorker};
 
-use crate::worker::{Worker, run};
+use crate::worker::{Worker, evaluate, failure, run};
 
 /// After how long a script that should have ended by itself is taken to go on for ever.
 const END_TIMEOUT: Duration = Duration::from_secs(90);
@@ -97,6 +97,32 @@ fn growing_memory_ends_the_script() {
         END_TIMEOUT,
         &[End::Error, End::Died],
     );
+}
+
+/// A loop frees nothing before it ends, and the author reads what helps; the same work in two loops has a value.
+#[test]
+fn memory_error_names_a_remedy_that_works() {
+    let loops = |counts: &[u32]| -> String {
+        let adding = "def add(x, count):\n    for i in range(count):\n        x += i\n    return x\n\nx = 0\n";
+        let parts: String = counts.iter().map(|count| format!("x = add(x, {count})\n")).collect();
+        format!("{adding}{parts}return x > 0")
+    };
+    let error = failure(&loops(&[4_000_000]));
+    assert_eq!(error.message, format!("the script used more memory than it may; {MEMORY_ADVICE}"));
+    let in_parts = evaluate(&loops(&[2_000_000; 2]));
+    assert!(in_parts.outcome.is_ok(), "{:?}", in_parts.outcome);
+}
+
+#[test]
+fn one_loop_makes_as_many_values_as_guide_promises() {
+    for script in [
+        "x = 0\nfor i in range(3000000):\n    x += i\nreturn x",
+        "x = 0.0\nfor i in range(8000000):\n    x += 1.5\nreturn x",
+        "for i in range(4000000):\n    x = str(i)\nreturn x",
+    ] {
+        let told = evaluate(script);
+        assert!(told.outcome.is_ok(), "{script}: {:?}", told.outcome);
+    }
 }
 
 #[test]
