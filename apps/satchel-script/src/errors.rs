@@ -30,11 +30,25 @@ impl ErrorContext<'_> {
     }
 
     /// Reports an error from running. The interpreter detects undefined names only then, but before anything has run.
-    pub(crate) fn runtime_error(&self, error: &Error) -> ErrorReport {
-        match error.kind() {
-            ErrorKind::Scope(_) => self.error_report(error, protocol::ErrorKind::Syntax),
-            _ => self.error_report(error, protocol::ErrorKind::Execution),
+    /// A call of a tool that doesn't exist fails as it does through `tools_execute`; `functions` are those of the host.
+    pub(crate) fn runtime_error(&self, error: &Error, functions: &[String]) -> ErrorReport {
+        if !matches!(error.kind(), ErrorKind::Scope(_)) {
+            return self.error_report(error, protocol::ErrorKind::Execution);
         }
+        let report = self.error_report(error, protocol::ErrorKind::Syntax);
+        match self.called_name(error).and_then(|name| describe_missing_tool(name, &report.message, functions)) {
+            Some(message) => ErrorReport { kind: protocol::ErrorKind::Execution, message, ..report },
+            None => report,
+        }
+    }
+
+    /// The name that the script calls where the error is, dots included; `None` if it calls none there.
+    fn called_name(&self, error: &Error) -> Option<&str> {
+        let start = usize::try_from(error.span()?.span.begin().get()).ok()?;
+        let text = self.prepared.text.get(start..)?;
+        let is_name_char = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+        let (name, rest) = text.split_at(text.find(|c| !is_name_char(c)).unwrap_or(text.len()));
+        rest.trim_start_matches(' ').starts_with('(').then_some(name)
     }
 
     fn error_report(&self, error: &Error, kind: protocol::ErrorKind) -> ErrorReport {
@@ -77,15 +91,41 @@ fn format_message(text: &str, kind: protocol::ErrorKind) -> String {
         protocol::ErrorKind::Syntax => text.lines().next().unwrap_or_default().to_owned(),
         protocol::ErrorKind::Execution => text.to_owned(),
     };
-    if let Some((at, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) {
-        message.truncate(at);
-        message.push('…');
-    }
+    truncate_message(&mut message);
     if let Some(advice) = find_advice(&message) {
         message.push_str("; ");
         message.push_str(advice);
     }
     message
+}
+
+fn truncate_message(message: &mut String) {
+    if let Some((at, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) {
+        message.truncate(at);
+        message.push('…');
+    }
+}
+
+/// Says that a tool doesn't exist; `None` for names that have advice of their own, and for methods of unknown variables.
+fn describe_missing_tool(name: &str, message: &str, functions: &[String]) -> Option<String> {
+    if function_advice(name).is_some() {
+        return None;
+    }
+    if name.contains('.') {
+        let function = name.replace('.', "_");
+        return functions.contains(&function).then(|| format!("scripts call the tool `{name}` as `{function}`"));
+    }
+    let mut description = match functions {
+        [] => format!("there is no tool `{name}`; this script may call none"),
+        functions => format!("there is no tool `{name}`; there are: {}", functions.join(", ")),
+    };
+    truncate_message(&mut description);
+    // The interpreter finds the script's own functions similar, too, and `None` to many short names.
+    if let Some((_, suggestion)) = message.split_once(", did you mean ").filter(|(_, similar)| *similar != "`None`?") {
+        description.push_str("; did you mean ");
+        description.push_str(suggestion);
+    }
+    Some(description)
 }
 
 /// Suggests what to write instead.

@@ -118,7 +118,8 @@ pub(crate) fn evaluate_script(
     match evaluation.returned_value.take() {
         Some(value) => Ok(value),
         None => {
-            outcome.map_err(|error| ErrorContext { script: &run.script, prepared: &prepared }.runtime_error(&error))
+            let context = ErrorContext { script: &run.script, prepared: &prepared };
+            outcome.map_err(|error| context.runtime_error(&error, &run.functions))
         }
     }
 }

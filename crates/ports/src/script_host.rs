@@ -67,7 +67,7 @@ pub trait HostFunctions: Send + Sync {
 /// Why a script yielded no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// It can't be read, or names what is not there; nothing of it has run.
+    /// It can't be read, or names a variable that is not there; nothing of it has run.
     #[error("Syntax error in script at line {line}: {message}")]
     Syntax {
         /// The line, from 1.

@@ -71,7 +71,24 @@ fn undefined_names_are_found_before_execution() {
     let told = evaluate("echo('done')\nif False:\n    nowhere()");
     assert!(told.said.is_empty());
     let failure = told.outcome.unwrap_err();
-    assert_eq!((failure.kind, failure.line, failure.column), (Syntax, Some(3), Some(5)));
+    assert_eq!((failure.kind, failure.line, failure.column), (Execution, Some(3), Some(5)));
+    let told = evaluate("echo('done')\nif False:\n    x = nowhere");
+    assert!(told.said.is_empty());
+    let failure = told.outcome.unwrap_err();
+    assert_eq!((failure.kind, failure.line, failure.column), (Syntax, Some(3), Some(9)));
+}
+
+/// As `tools_execute` fails, and at its own position; a variable that doesn't exist is a mistake of the text.
+#[test]
+fn call_of_missing_tool_fails_with_those_that_exist() {
+    let missing = "there is no tool `send_mail`; there are: search_notes, tools_execute, attachment_get, echo";
+    check("x = 1\nsend_mail(to='a')", Execution, missing, 2, 1);
+    check("return [send_mail (x) for x in [1]]", Execution, missing, 1, 9);
+    check("return f'{send_mail(1):>3}'", Execution, missing, 1, 11);
+    check("def total(x):\n    return x\nreturn totl(1)", Execution, "did you mean `total`?", 3, 8);
+    check("attachment.get('x')", Execution, "scripts call the tool `attachment.get` as `attachment_get`", 1, 1);
+    check("nowhere.append(1)", Syntax, "`nowhere` not found", 1, 1);
+    check("x = send_mail\nx()", Syntax, "`send_mail` not found", 1, 5);
 }
 
 #[test]

@@ -218,6 +218,29 @@ async fn dropped_tool_files_are_tracked_once_in_order() {
     assert_eq!(run.selection, None);
 }
 
+/// The design's third example: what it returns are its data, with the ids of the files that go with it.
+#[tokio::test]
+async fn returned_dict_is_data_beside_tracked_files() {
+    let charts: [(u128, &'static str); 3] = [(1, "sales"), (2, "revenue"), (3, "growth")];
+    let made = |id, metric| {
+        let file = attachment(id, metric, "text/plain", b"x");
+        Ok(ToolOutcome { attachments: vec![file.into()], ..ToolOutcome::default() })
+    };
+    let tools = caller(Vec::from(charts.map(|(id, metric)| (metric, made(id, metric)))));
+    let stage = Stage { tools, ..Stage::new() };
+    let steps = charts.map(|(_, metric)| Step::Call("tools_execute", json!({"tool_name": metric})));
+    let run = stage.run(steps.into(), move |yielded| {
+        let created = charts.iter().zip(yielded).map(|((_, metric), id)| json!({"metric": metric, "chart_id": id}));
+        ends_with(json!({"created_charts": created.collect::<Vec<_>>()}))
+    });
+    let run = run.await;
+    let created = charts
+        .map(|(id, metric)| json!({"metric": metric, "chart_id": AttachmentId(uuid::Uuid::from_u128(id)).to_string()}));
+    let data = json!({"created_charts": created});
+    assert_eq!((run.data.as_ref(), names(&run)), (Some(&data), charts.map(|(_, metric)| metric.to_owned()).to_vec()));
+    assert_eq!(text(&run), format!("Script result:\n{data:#}"));
+}
+
 #[tokio::test]
 async fn named_files_follow_tracked_ones_without_duplicates() {
     let stage = Stage::new();

@@ -236,6 +236,20 @@ async fn test_8_error_returns_text_only() {
     }
 }
 
+/// However a script calls it: one kind of error, and nothing that was made before is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_tool_is_one_kind_of_error() {
+    let harness = ScriptHarness::open().await;
+    for call in ["send_mail(to=\"ada\")", "tools_execute(\"send_mail\", to=\"ada\")"] {
+        let answer = harness.run(&format!("attachment_create(\"x\", \"a.txt\")\nreturn {call}")).await;
+        let expected = "Error: Script execution failed: there is no tool `send_mail`; there are: ";
+        assert!(answer.text.starts_with(expected), "{call}: {}", answer.text);
+        assert!(answer.text.ends_with("(line 2, column 8)"), "{call}: {}", answer.text);
+        assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0), "{call}");
+    }
+    harness.product.stop().await;
+}
+
 /// The design's examples 3 and 4, as they stand there.
 #[tokio::test(flavor = "multi_thread")]
 async fn design_examples_run_unchanged() {
@@ -254,7 +268,12 @@ for metric in ["sales", "revenue", "growth"]:
 
 return {"created_charts": results}
 "#;
-    assert_eq!(harness.run(several).await.names(), ["chart-sales.txt", "chart-revenue.txt", "chart-growth.txt"]);
+    let answer = harness.run(several).await;
+    assert_eq!(answer.names(), ["chart-sales.txt", "chart-revenue.txt", "chart-growth.txt"]);
+    let shown = answer.text.strip_prefix("Script result:\n").map(serde_json::from_str::<serde_json::Value>);
+    let charts = ["sales", "revenue", "growth"].iter().zip(&answer.files);
+    let charts: Vec<_> = charts.map(|(metric, file)| json!({"metric": metric, "chart_id": file.id})).collect();
+    assert_eq!(shown.and_then(Result::ok), Some(json!({"created_charts": charts})), "{}", answer.text);
     let control = r#"
 # Script creates temporary and final attachments
 temp_id = attachment_create(content="temp", filename="temp.txt")
