@@ -21,7 +21,7 @@ use self::conversation::{parse_console_conversation, parse_conversation};
 pub use self::{
     migrate::MigrateOptions,
     run::{Role, RunOptions},
-    scripting::{CompletionShell, SendOptions},
+    scripting::{CompletionShell, ScriptRunOptions, SendOptions},
     web::{LoginsCommand, WebCommand},
 };
 use crate::config::leaf::amount::ConfigDuration;
@@ -205,23 +205,9 @@ pub struct TaskRunOptions {
 pub enum ScriptCommand {
     /// Run a script and print its result
     #[command(
-        after_help = "Files in the result are saved to ./files/scripts; with --conversation NAME to ./files/NAME.\n\nExamples:\n  satchel script run report.star\n  satchel script run report.star --json"
+        after_help = "Files in the result are saved to ./files/scripts; with --conversation NAME to ./files/NAME.\n\nExamples:\n  satchel script run report.star\n  satchel script run report.star --global 'city=\"Berlin\"' --global days=7 --json"
     )]
     Run(ScriptRunOptions),
-}
-
-/// The arguments of `script run`.
-#[derive(Debug, Args)]
-pub struct ScriptRunOptions {
-    /// Script file; - reads standard input
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Print the result as JSON: {"text", "data", "attachments"}
-    #[arg(long)]
-    pub json: bool,
-    /// Conversation whose files and workspace the script sees; `scripts` and `console:scripts` are the same
-    #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = parse_console_conversation)]
-    pub conversation: ConversationId,
 }
 
 /// The arguments of `audit`.

@@ -8,10 +8,10 @@ use satchel_domain::{
     Attachment, CallId, RecordedOutcome, ReminderAuthor, ReminderId, ReminderOrigin, SystemTask, ToolCall, Visibility,
     filename::to_inline_code,
     remedy,
-    script::{NO_VALUE_TEXT, RESULT_PREFIX, SCRIPT_TOOL, fenced_block, parse_script_message},
+    script::{NO_VALUE_TEXT, RESULT_PREFIX, SCRIPT_TOOL, ScriptMessage, fenced_block, parse_script_message},
 };
 use satchel_ports::ledger::QueuedTurn;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     AgentProfile, AgentServices, Toolbox,
@@ -37,7 +37,7 @@ pub(crate) fn next_step(
     rounds: &Rounds,
 ) -> Option<ModelResponse> {
     let text = script_message(turn)?;
-    let script = parse_script_message(&text)?;
+    let ScriptMessage { source, globals } = ScriptMessage::parse(&text)?;
     if rounds.rounds.is_empty() && agent.tools.find(SCRIPT_TOOL).is_none() {
         // The model may explain a person's script; a scheduled one has no person to explain it to.
         return schedule(turn).map(|_| ModelResponse { text: not_run_text(services, agent, turn), calls: Vec::new() });
@@ -45,7 +45,11 @@ pub(crate) fn next_step(
     let id = script_call(turn, rounds, &agent.tools)?;
     match rounds.rounds.as_slice() {
         [] => {
-            let call = ToolCall { id, name: SCRIPT_TOOL.to_owned(), arguments: json!({ "script": script }) };
+            let mut arguments = json!({ "script": source });
+            if !globals.is_empty() {
+                arguments["globals"] = Value::Object(globals);
+            }
+            let call = ToolCall { id, name: SCRIPT_TOOL.to_owned(), arguments };
             Some(ModelResponse { text: String::new(), calls: vec![call] })
         }
         [_] => {

@@ -10,7 +10,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use satchel_domain::{
     HistoryMessage,
-    script::{MAX_SCRIPT_BYTES, to_script_message},
+    script::{MAX_SCRIPT_BYTES, ScriptMessage},
 };
 use satchel_ports::{HostFunctions, ScriptHost, ScriptRequest, script_host::ScriptEvaluation};
 use serde::Serialize;
@@ -91,7 +91,8 @@ pub async fn run(
         live: false,
     };
     let terminal = TerminalSession::open(terminal_options).await?;
-    let record = terminal.send_and_wait(&to_script_message(script), &[]).await;
+    let message = ScriptMessage { source: script, globals: options.global.iter().cloned().collect() }.to_message();
+    let record = terminal.send_and_wait(&message, &[]).await;
     let history = terminal.client.archive.history(&options.conversation, MAX_HISTORY_MESSAGES).await;
     terminal.close().await?;
     let record = record?;

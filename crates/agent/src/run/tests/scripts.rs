@@ -53,6 +53,18 @@ async fn written_script_runs_verbatim_without_model() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn variables_behind_label_are_globals_of_call() {
+    let mut stage = Stage::with_model(Vec::new());
+    stage.turn.messages[0].message.text = "```starlark {\"city\": \"Berlin\"}\nreturn city\n```".into();
+    stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, |arguments| async move {
+        assert_eq!(arguments, json!({"script": "return city\n", "globals": {"city": "Berlin"}}));
+        Ok(ToolOutcome::from_text("Script result: Berlin"))
+    }));
+    let played = stage.play().await;
+    assert_eq!(played.completed.response.text.as_deref(), Some("Script result: Berlin"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn json_keeps_its_lines_where_people_read_it() {
     let outcome = || ToolOutcome {
         data: Some(json!({"a": [1]})),
