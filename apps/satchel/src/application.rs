@@ -12,6 +12,8 @@ use std::{
 
 use anyhow::Context;
 use clap::Parser;
+use satchel_local::SystemClock;
+use satchel_ports::Clock;
 
 use crate::{
     adapters,
@@ -280,8 +282,8 @@ async fn run_attachments_command(command: &StoredFilesCommand, data: &ExistingDa
 async fn run_resolve_command(options: &ResolveOptions, loaded: &LoadedConfig, cwd: &Path) -> anyhow::Result<()> {
     let config = loaded.config();
     let (files, fetcher) = (stores::open_declared_files(config).await?, adapters::open_fetcher(config));
-    let services =
-        ResolveServices { files: &*files, fetcher: &*fetcher, policy: config.attachments.resolution_policy() };
+    let policy = config.attachments.resolution_policy();
+    let services = ResolveServices { files: &*files, fetcher: &*fetcher, policy, now: SystemClock::new().wall() };
     let out = &mut std::io::stdout().lock();
     commands::resolve::run(options, loaded, &services, cwd, out).await
 }

@@ -404,6 +404,9 @@ pub struct ResolveOptions {
     /// Input of the run, such as `--input city=Berlin`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_input)]
     pub input: Vec<(String, String)>,
+    /// Try the next run of this schedule, with its task and its inputs
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["task", "input"])]
+    pub schedule: Option<String>,
     /// List what would be resolved without opening files or fetching anything
     #[arg(long)]
     pub no_fetch: bool,

@@ -12,11 +12,11 @@ use satchel_attachments::{
     order::{Playbooks, ResolvedTask},
     output::{RunFiles, output_value},
     problem::DeclarationProblem,
-    run::{RunValues, task_directory},
+    run::{RunValues, task_directory, trigger_values},
     template::RenderedText,
 };
 use satchel_domain::{
-    AttachmentId, AttachmentSource, Ending, Filename, NewAttachment, StoredBlob, SystemTask, TaskDirectory, TaskRequest,
+    AttachmentId, AttachmentSource, Ending, Filename, NewAttachment, StoredBlob, TaskDirectory, TaskRequest,
 };
 use satchel_ports::{
     BusEvent, LedgerError, ModelMessage, ModelRequest,
@@ -292,14 +292,7 @@ impl<'a> TaskRun<'a> {
 /// The values of a run that begins with this turn.
 fn run_values(playbooks: &PlaybookServices, turn: &QueuedTurn, input: Map<String, Value>) -> RunValues {
     let message = turn.messages.first().map(|queued| &queued.message);
-    let trigger = match message.and_then(|message| message.system_task.as_ref()) {
-        Some(SystemTask::RunSchedule { name, due }) => json!({ "kind": "schedule", "name": name, "due": due }),
-        _ => json!({ "kind": "message" }),
-    };
-    let trigger = match trigger {
-        Value::Object(trigger) => trigger,
-        _ => Map::new(),
-    };
+    let trigger = trigger_values(message.and_then(|message| message.system_task.as_ref()));
     let environment = playbooks.environment.clone();
     RunValues { exec_id: turn.id.to_string(), input, environment, trigger }
 }

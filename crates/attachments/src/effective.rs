@@ -1,4 +1,4 @@
-//! The attachments that a task's model gets: those of the task, its agent and its action, merged.
+//! The attachments that a task's model gets: those of its agent, the task and its action, merged in this order.
 //!
 //! What needs the output of a task stays in its place as it was declared until [`EffectiveList::complete`], which
 //! renders it with that output.
@@ -33,7 +33,7 @@ pub struct DeferredDeclaration {
     pub declaration: Declaration,
 }
 
-/// The entries in their order: task, agent, action.
+/// The entries in their order: agent, task, action.
 #[derive(Debug, Clone, Default)]
 pub struct EffectiveList {
     /// All of them while some are deferred, since a later phase may put one between two that are the same resource.

@@ -10,11 +10,11 @@ use url::Url;
 
 use crate::{declaration::AttachmentBounds, kind::AttachmentKind, problem::SourcePosition};
 
-/// Where a declaration stands. The order is that of the merge.
+/// Where a declaration stands, from the most general place to the most special one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    Task,
     Agent,
+    Task,
     Action,
 }
 

@@ -207,12 +207,12 @@ fn follow(start: usize, needed: &[Vec<usize>], visits: &mut [Visit]) -> Option<V
 }
 
 impl<'a> ResolvedTask<'a> {
-    /// The declarations of its scopes, in the order of their merge.
+    /// The declarations of its scopes, in the order in which they are merged, listed and given to the model (ADR 0049).
     #[must_use]
     pub fn scopes(&self) -> [(Scope, &'a [Declaration]); 3] {
         [
-            (Scope::Task, &self.task.attachments),
             (Scope::Agent, &self.agent.attachments),
+            (Scope::Task, &self.task.attachments),
             (Scope::Action, &self.action.attachments),
         ]
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use satchel_domain::{TaskDirectory, TaskSummary};
+use satchel_domain::{SystemTask, TaskDirectory, TaskSummary};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -19,7 +19,7 @@ pub struct RunValues {
     pub input: Map<String, Value>,
     /// `env`: the variables that templates may name.
     pub environment: Map<String, Value>,
-    /// `trigger`: what started the run.
+    /// `trigger`: what started the run, as [`trigger_values`] describes it.
     pub trigger: Map<String, Value>,
 }
 
@@ -38,6 +38,16 @@ impl RunValues {
             .with_values("trigger", self.trigger.clone())
             .with_workflow(workflow, &self.exec_id, self.input.clone())
     }
+}
+
+/// Describes what started a run: the system task of a schedule, or else a message.
+#[must_use]
+pub fn trigger_values(system_task: Option<&SystemTask>) -> Map<String, Value> {
+    let values = match system_task {
+        Some(SystemTask::RunSchedule { name, due }) => vec![("kind", "schedule"), ("name", name), ("due", due)],
+        _ => vec![("kind", "message")],
+    };
+    values.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect()
 }
 
 /// The tasks as people see them.

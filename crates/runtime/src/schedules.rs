@@ -9,7 +9,9 @@ mod reminders;
 mod scheduler;
 
 use satchel_calendar::cron::{CronSchedule, MissedPolicy};
-use satchel_domain::{ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask, Timestamp};
+use satchel_domain::{
+    ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask, TaskRequest, Timestamp, task::TASK_COMMAND,
+};
 use satchel_intake::commands::{ConfiguredSchedule, ScheduleDirectory};
 
 pub use self::{
@@ -42,8 +44,16 @@ impl Schedule {
         Some(ConfiguredSchedule { name: &self.name, conversation: &self.conversation, next_at })
     }
 
+    /// The task that it runs; `None` if it runs a prompt or a script.
+    #[must_use]
+    pub fn task_request(&self) -> Option<TaskRequest> {
+        let arguments = self.text.strip_prefix('/')?.strip_prefix(TASK_COMMAND)?.strip_prefix(' ')?;
+        TaskRequest::parse(arguments).ok()?
+    }
+
     /// The system task of one run.
-    fn system_task(&self, due: Timestamp) -> SystemTask {
+    #[must_use]
+    pub fn system_task(&self, due: Timestamp) -> SystemTask {
         SystemTask::RunSchedule { name: self.name.clone(), due: self.cron.format_local(due) }
     }
 

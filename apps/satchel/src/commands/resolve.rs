@@ -12,10 +12,13 @@ use satchel_attachments::{
     order::{Playbooks, ResolvedTask},
     problem::DeclarationProblem,
     resolve::ResolutionPolicy,
-    run::RunValues,
+    run::{RunValues, trigger_values},
 };
+use satchel_domain::{SystemTask, TaskRequest, Timestamp};
 use satchel_ports::{DeclaredFiles, Fetcher};
-use serde_json::{Map, Value as Json, json};
+use satchel_runtime::schedules::Schedule;
+use serde_json::json;
+use uuid::Uuid;
 
 use self::report::{ListReport, entry_report};
 use super::{UsageError, write_json};
@@ -29,6 +32,8 @@ pub struct ResolveServices<'a> {
     pub files: &'a dyn DeclaredFiles,
     pub fetcher: &'a dyn Fetcher,
     pub policy: ResolutionPolicy,
+    /// When the run that is tried starts.
+    pub now: Timestamp,
 }
 
 /// The declarations of one task, or of one action of an agent.
@@ -52,8 +57,8 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let playbooks = with_file(&loaded.config().playbooks, &options.file, cwd)?;
-    let values = run_values(loaded.config(), options);
-    let subjects = subjects(&playbooks, options, cwd, &values)?;
+    let run = PlannedRun::new(loaded.config(), options, services.now)?;
+    let subjects = subjects(&playbooks, &options.file, cwd, &run)?;
     let mut reports = Vec::with_capacity(subjects.len());
     for subject in subjects {
         reports.push(resolve_subject(subject, options, services).await?);
@@ -106,34 +111,62 @@ fn find_playbook<'a>(playbooks: &'a Playbooks, file: &Path, cwd: &Path) -> Optio
         .find(|playbook| cwd.join(&playbook.file).canonicalize().is_ok_and(|path| path == wanted))
 }
 
-/// What this dry run brings along.
-fn run_values(config: &Config, options: &ResolveOptions) -> RunValues {
-    RunValues {
-        exec_id: "dry-run".to_owned(),
-        input: input_values(options),
-        environment: config.templates.values.clone(),
-        trigger: Map::from_iter([("kind".to_owned(), json!("command"))]),
+/// The run that is tried, with the values that it would have.
+struct PlannedRun {
+    values: RunValues,
+    /// The task that it runs; `None` tries all tasks of the file.
+    task: Option<String>,
+}
+
+impl PlannedRun {
+    /// Plans the next run of a schedule, or else one that a person starts.
+    fn new(config: &Config, options: &ResolveOptions, now: Timestamp) -> Result<Self, UsageError> {
+        let (task, input, system_task) = match &options.schedule {
+            None => (options.task.clone(), options.input.clone(), None),
+            Some(name) => {
+                let (TaskRequest { name, input }, system_task) = scheduled_task(&config.schedules, name, now)?;
+                (Some(name), input, Some(system_task))
+            }
+        };
+        let values = RunValues {
+            // Of the form of every run's, and that of none.
+            exec_id: Uuid::nil().to_string(),
+            input: input.into_iter().map(|(key, value)| (key, json!(value))).collect(),
+            environment: config.templates.values.clone(),
+            trigger: trigger_values(system_task.as_ref()),
+        };
+        Ok(Self { values, task })
     }
 }
 
-fn input_values(options: &ResolveOptions) -> Map<String, Json> {
-    options.input.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
+/// The task that a schedule runs, and what starts its next run.
+fn scheduled_task(schedules: &[Schedule], name: &str, now: Timestamp) -> Result<(TaskRequest, SystemTask), UsageError> {
+    let Some(schedule) = schedules.iter().find(|schedule| schedule.name == name) else {
+        let known: Vec<&str> = schedules.iter().map(|schedule| schedule.name.as_str()).collect();
+        let known = if known.is_empty() { "none is set".to_owned() } else { format!("there is {}", known.join(", ")) };
+        return Err(UsageError(format!("there is no schedule `{name}`; {known}")));
+    };
+    let Some(request) = schedule.task_request() else {
+        return Err(UsageError(format!("the schedule `{name}` runs no task")));
+    };
+    let due = schedule.cron.next(now).unwrap_or(now);
+    Ok((request, schedule.system_task(due)))
 }
 
 /// The tasks of a file, or the actions of its agents if it has no tasks.
 fn subjects<'a>(
     playbooks: &'a Playbooks,
-    options: &ResolveOptions,
+    path: &Path,
     cwd: &Path,
-    values: &RunValues,
+    run: &PlannedRun,
 ) -> anyhow::Result<Vec<Subject<'a>>> {
-    let file = options.file.display();
-    let Some(playbook) = find_playbook(playbooks, &options.file, cwd) else {
+    let file = path.display();
+    let Some(playbook) = find_playbook(playbooks, path, cwd) else {
         anyhow::bail!("{file} can't be found any more");
     };
-    let context = values.to_context(playbooks, &playbook.id);
+    let context = run.values.to_context(playbooks, &playbook.id);
     let tasks: Vec<ResolvedTask<'_>> = playbooks.tasks().filter(|task| std::ptr::eq(task.playbook, playbook)).collect();
-    if let Some(name) = &options.task
+    if let Some(name) = &run.task
         && tasks.iter().all(|task| task.task.id != *name)
     {
         let known: Vec<&str> = tasks.iter().map(|task| task.task.id.as_str()).collect();
@@ -141,7 +174,7 @@ fn subjects<'a>(
             if known.is_empty() { "it has no tasks".to_owned() } else { format!("it has {}", known.join(", ")) };
         return Err(UsageError(format!("{file} has no task `{name}`; {known}")).into());
     }
-    let is_wanted = |task: &&ResolvedTask<'_>| options.task.as_ref().is_none_or(|name| task.task.id == *name);
+    let is_wanted = |task: &&ResolvedTask<'_>| run.task.as_ref().is_none_or(|name| task.task.id == *name);
     match tasks.is_empty() {
         false => tasks.iter().filter(is_wanted).map(|task| task_subject(playbooks, task, &context)).collect(),
         true => Ok(playbook.agents.iter().flat_map(|agent| agent_subjects(agent, &context)).collect()),

@@ -189,9 +189,9 @@ async fn scopes_are_merged_by_canonical_resource() {
     assert_eq!(
         lines.await.unwrap(),
         [
-            r#"task image ./assets/a.png name=last meta={"from":"task"}"#,
-            r#"task image https://foo.com/1.png name=one meta={"from":"agent"}"#,
             "agent file assets/a.png",
+            r#"agent image https://foo.com/1.png name=one meta={"from":"agent"}"#,
+            r#"task image ./assets/a.png name=last meta={"from":"task"}"#,
             "action image https://foo.com/1.png?…",
         ],
         "the key is the kind with the URL or the path, never the name"
@@ -219,10 +219,10 @@ async fn deferred_items_keep_their_place() {
     assert_eq!(
         lines(&list),
         [
+            "agent image assets/a.png name=agents",
             "task image cover.jpg",
             "task deferred {{ .tasks.gen.output.path }}",
             "task deferred {{ .tasks.gen.output.dir }}/*.png",
-            "agent image assets/a.png name=agents",
         ]
     );
     let done = pending.with_task_output("gen", json!({ "path": "batch/2.png", "dir": "assets" }));
@@ -230,9 +230,9 @@ async fn deferred_items_keep_their_place() {
     assert_eq!(
         lines(&list),
         [
+            "agent image assets/a.png name=agents",
             "task image cover.jpg",
             "task image batch/2.png name=made:0190",
-            "task image assets/a.png name=agents",
             "task image assets/b.png",
             "task image batch/1.jpg",
         ],

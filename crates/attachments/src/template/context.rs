@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// The names at the beginning of a path.
-pub(crate) const ROOTS: [&str; 7] = ["workflow", "input", "env", "agents", "tools", "trigger", "tasks"];
+pub(crate) const ROOTS: [&str; 6] = ["workflow", "input", "env", "agents", "trigger", "tasks"];
 
 /// The values that templates are rendered with.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ impl TemplateContext {
         self
     }
 
-    /// Sets what `input`, `env`, `agents`, `tools` or `trigger` stands for.
+    /// Sets what `input`, `env`, `agents` or `trigger` stands for.
     #[must_use]
     pub fn with_values(mut self, root: &str, values: Map<String, Value>) -> Self {
         debug_assert!(ROOTS.contains(&root), "{root} can't be named");

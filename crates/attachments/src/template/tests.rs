@@ -150,6 +150,18 @@ fn mistakes_name_expression_key_and_what_exists() {
     insta::assert_snapshot!(messages.join("\n"));
 }
 
+/// Which tools a model has is known only when it is called; it reads their descriptions anyway.
+#[test]
+fn tools_are_refused_when_the_text_is_parsed() {
+    for template in
+        ["{{ .tools.file_read.description }}", "{{ tools[\"attachment.add\"].name }}", "{{ tools | length }}"]
+    {
+        let message = Template::parse(template).unwrap_err().to_string();
+        let expected = "unknown name `tools`; a template knows workflow, input, env, agents, trigger, tasks";
+        assert!(message.ends_with(expected), "{message}");
+    }
+}
+
 #[test]
 fn go_syntax_is_answered_with_minijinja_form() {
     let cases = [

@@ -13,6 +13,9 @@ use crate::{adapters, config, config::ConfigSources, stores};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03\x08\x06\0\0\0";
 
+/// A Friday, half past six in the evening, in Greenwich.
+const NOW: Timestamp = Timestamp(1_795_199_400_000);
+
 const CONFIG: &str = r#"
 attachments: { allow_hosts: [127.0.0.0/8], max_download_size_bytes: 1000 }
 storage: { data_dir: data }
@@ -90,7 +93,7 @@ impl ResolveHarness {
         let config = loaded.config();
         let (files, fetcher) = (stores::open_declared_files(config).await?, adapters::open_fetcher(config));
         let policy = config.attachments.resolution_policy();
-        let services = ResolveServices { files: &*files, fetcher: &*fetcher, policy };
+        let services = ResolveServices { files: &*files, fetcher: &*fetcher, policy, now: NOW };
         run(options, &loaded, &services, cwd, out).await
     }
 }
@@ -112,7 +115,7 @@ fn find_port(text: &str) -> String {
 }
 
 fn options(file: &str) -> ResolveOptions {
-    ResolveOptions { file: file.into(), task: None, input: Vec::new(), no_fetch: false, json: false }
+    ResolveOptions { file: file.into(), task: None, input: Vec::new(), schedule: None, no_fetch: false, json: false }
 }
 
 /// Serves some files; its port.
@@ -285,6 +288,40 @@ async fn other_variables_stay_hidden() {
     let text = harness.resolve(ResolveOptions { task: Some("check".to_owned()), ..options("satchel.yaml") }).await;
     assert!(text.contains("`input.subject`: `{{ .env.SECRET }}`: `env.SECRET` is not given; there is CITY"), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
+}
+
+/// What a template finds here is what it finds when the task runs, started by a person or by a schedule.
+#[tokio::test]
+async fn templates_find_the_values_of_runs() {
+    let config = r#"
+storage: { data_dir: data }
+telegram: { token: '1:a' }
+schedules:
+  nightly: { cron: "0 3 * * *", timezone: Europe/Berlin, task: report, input: { city: Bonn }, conversation: "telegram:7" }
+  hello: { cron: "0 8 * * *", prompt: hi, conversation: "telegram:7" }
+agents: [{ id: reader, instructions: x, actions: [{ id: read, prompt: x }] }]
+tasks:
+  - { id: other, agent: reader, action: read }
+  - id: report
+    agent: reader
+    action: read
+    attachments:
+      - type: url
+        url: "https://a.example/{{ .trigger.kind }}/{{ .input.city }}/{{ .workflow.exec_id | length }}"
+        name: "{{ .trigger.due | default(\"now\") }}"
+"#;
+    let harness = ResolveHarness::new(config).await;
+    let input = vec![("city".to_owned(), "Ulm".to_owned())];
+    let by_person = harness.resolve(ResolveOptions { input, ..options("satchel.yaml") }).await;
+    assert!(by_person.contains("task other"), "{by_person}");
+    assert!(by_person.contains("https://a.example/message/Ulm/36  named, not fetched  now  tasks."), "{by_person}");
+    let of = |schedule: &str| ResolveOptions { schedule: Some(schedule.to_owned()), ..options("satchel.yaml") };
+    let by_schedule = harness.resolve(of("nightly")).await;
+    assert!(!by_schedule.contains("task other"), "{by_schedule}");
+    let expected = "https://a.example/schedule/Bonn/36  named, not fetched  2026-11-21 03:00 Europe/Berlin  tasks.";
+    assert!(by_schedule.contains(expected), "{by_schedule}");
+    assert_eq!(harness.resolve(of("hello")).await, "error: the schedule `hello` runs no task\n");
+    assert_eq!(harness.resolve(of("x")).await, "error: there is no schedule `x`; there is nightly, hello\n");
 }
 
 #[tokio::test]

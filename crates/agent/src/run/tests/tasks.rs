@@ -166,6 +166,38 @@ async fn each_task_asks_its_own_agent_and_output_reaches_the_next() {
     assert!(matches!(&history[4], HistoryMessage::Note { text } if text.contains("draw-it")), "{history:?}");
 }
 
+/// As `attachments resolve` lists them, and as they are merged.
+#[tokio::test(start_paused = true)]
+async fn model_reads_attachments_of_agent_task_and_action_in_this_order() {
+    let yaml = "
+agents:
+  - id: painter
+    instructions: x
+    attachments: [{ type: url, url: 'https://a.example/agent' }, { type: url, url: 'https://a.example/both' }]
+    actions: [{ id: go, prompt: p, attachments: [{ type: url, url: 'https://a.example/action' }] }]
+tasks:
+  - id: judge
+    agent: painter
+    action: go
+    attachments: [{ type: url, url: 'https://a.example/task' }, { type: url, url: 'https://a.example/both', name: named }]
+";
+    let RunHarness { mut stage, painter, .. } = RunHarness::new(&[]);
+    stage.playbooks = Some(playbooks(yaml));
+    stage.play().await;
+    let context = context_texts(&recorded(&painter)[0]);
+    let read: Vec<&str> = context.iter().filter_map(|text| text.strip_prefix("The url ")).collect();
+    assert_eq!(
+        read,
+        [
+            "https://a.example/agent.",
+            "\"named\" (https://a.example/both).",
+            "https://a.example/task.",
+            "https://a.example/action."
+        ],
+        "{context:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn interrupted_run_continues_at_its_own_step() {
     let RunHarness { stage, .. } = RunHarness::new(&[("what", "a cat")]);
