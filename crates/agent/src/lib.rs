@@ -19,6 +19,7 @@ mod notices;
 pub mod profiles;
 pub mod prompt;
 mod question;
+mod references;
 pub mod rounds;
 pub mod run;
 mod script_turn;

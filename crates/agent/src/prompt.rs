@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_domain::{
     Attachment, CallId, Filename, HistoryMessage, RefusedFile, ReminderAuthor, ToolCall, ViewedFile,
-    attachment::escape_references, filename::is_unsafe_char, part::UndeliveredPart, size,
+    attachment::escape_references, filename::is_unsafe_char, part::UndeliveredPart, reference_block, size,
 };
 use satchel_ports::{
     ModelFile, ModelMessage,
@@ -15,6 +15,7 @@ use satchel_ports::{
 use crate::{
     AgentProfile,
     heading::HeadingContext,
+    references::{history_line, references_addendum, turn_references},
     rounds::{self, Rounds},
     script_turn::{self, PromptReminder},
     voice_notes,
@@ -54,12 +55,10 @@ pub fn initial_messages(
     messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
     messages.push(ModelMessage::User {
-        text: escape_markers(rounds::user_text(turn)),
+        text: escape_markers(rounds::text_for_model(turn)),
         attachments: model_files(&attachments),
     });
-    messages.extend(
-        attachment_addendum(&attachments, &rounds::refused_files(turn)).map(|text| ModelMessage::Note { text }),
-    );
+    messages.extend(file_notes(turn, &attachments));
     messages.extend(voice_notes::model_note(turn).map(|text| ModelMessage::Note { text }));
     messages
 }
@@ -100,10 +99,15 @@ pub fn task_messages(
     messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
     messages.push(ModelMessage::User { text: escape_markers(prompt), attachments: model_files(&attachments) });
-    messages.extend(
-        attachment_addendum(&attachments, &rounds::refused_files(turn)).map(|text| ModelMessage::Note { text }),
-    );
+    messages.extend(file_notes(turn, &attachments));
     messages
+}
+
+/// The notes about the files of a turn's message: those that came or were refused, and those that it names by address.
+fn file_notes(turn: &QueuedTurn, attachments: &[Attachment]) -> impl Iterator<Item = ModelMessage> {
+    let addenda =
+        [attachment_addendum(attachments, &rounds::refused_files(turn)), references_addendum(&turn_references(turn))];
+    addenda.into_iter().flatten().map(|text| ModelMessage::Note { text })
 }
 
 /// The receipt for the failed parts of earlier turns.
@@ -224,8 +228,11 @@ fn from_history(message: &HistoryMessage) -> ModelMessage {
         HistoryMessage::Person { text, attachments, refused, origin: _ } => {
             let refused =
                 refused.iter().map(|refused| format!("[not taken: {}]", quote_name(refused.filename.as_str())));
-            let references = attachments.iter().map(attachment_reference).chain(refused);
-            ModelMessage::User { text: append_lines(escape_markers(text.clone()), references), attachments: Vec::new() }
+            let (text, named) = reference_block::split(text);
+            let named = named.into_iter().flatten().map(|reference| history_line(&reference));
+            let references = attachments.iter().map(attachment_reference).chain(refused).chain(named);
+            let text = append_lines(escape_markers(text.to_owned()), references);
+            ModelMessage::User { text, attachments: Vec::new() }
         }
         HistoryMessage::Model { text, calls } => ModelMessage::Assistant {
             text: escape_markers(text.clone()),

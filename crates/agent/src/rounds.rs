@@ -7,6 +7,7 @@ use satchel_domain::{
     ViewedFile,
     fold::fold,
     markdown::{append_paragraph, trim_blank_edges},
+    reference_block,
 };
 use satchel_ports::{
     FileChange, ModelMessage,
@@ -14,7 +15,7 @@ use satchel_ports::{
     ledger::{InboundFileState, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage},
 };
 
-use crate::{calls::RecordedDecision, heading::HeadingContext, prompt, voice_notes};
+use crate::{calls::RecordedDecision, heading::HeadingContext, prompt, references::turn_references, voice_notes};
 
 /// The text of the outcome of a call that had none when the turn ended, for the model.
 const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have taken effect";
@@ -317,8 +318,14 @@ fn unrecorded_outcome() -> RecordedOutcome {
 
 /// The person's message of a turn; the messages of an album are one.
 fn person_message(turn: &QueuedTurn) -> HistoryMessage {
+    let references = turn_references(turn);
+    // A text has its block at its end, however many messages the turn has.
+    let text = match references.is_empty() {
+        true => user_text(turn),
+        false => reference_block::append(&text_for_model(turn), &references),
+    };
     HistoryMessage::Person {
-        text: user_text(turn),
+        text,
         attachments: turn_attachments(turn),
         refused: refused_files(turn),
         origin: message_origin(turn),
@@ -334,8 +341,18 @@ pub fn message_origin(turn: &QueuedTurn) -> Option<MessageOrigin> {
 /// The person's text of a turn, typed and transcribed.
 #[must_use]
 pub fn user_text(turn: &QueuedTurn) -> String {
+    join_texts(turn, |text| text)
+}
+
+/// The same without the blocks that name files by address, of which the model is told in a note.
+#[must_use]
+pub fn text_for_model(turn: &QueuedTurn) -> String {
+    join_texts(turn, |text| reference_block::split(text).0)
+}
+
+fn join_texts(turn: &QueuedTurn, select: fn(&str) -> &str) -> String {
     let message_texts = |queued: &'_ QueuedMessage| -> Vec<String> {
-        std::iter::once(queued.message.text.clone()).chain(voice_notes::transcripts(queued)).collect()
+        std::iter::once(select(&queued.message.text).to_owned()).chain(voice_notes::transcripts(queued)).collect()
     };
     let texts = turn.messages.iter().flat_map(message_texts);
     texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n")

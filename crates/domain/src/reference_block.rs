@@ -37,6 +37,13 @@ impl AttachmentReference {
     pub fn new(url: String) -> Self {
         Self { url, filename: None, mime_type: None, id: None }
     }
+
+    /// Its name, or what its address ends with, without what may sign it.
+    #[must_use]
+    pub fn display_name(&self) -> Filename {
+        let address = self.url.split(['?', '#']).next().unwrap_or_default();
+        self.filename.clone().unwrap_or_else(|| Filename::from_untrusted(address))
+    }
 }
 
 #[derive(Serialize, Deserialize)]

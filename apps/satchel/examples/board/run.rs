@@ -21,7 +21,10 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     // Ada owns this Satchel, by her id on the board. Anyone else needs a code that she approves with `/pair`.
     let rules = ChannelAccess { owners: vec!["7".to_owned()], ..ChannelAccess::default() };
     let access = AccessPolicy::new([(ChannelName::new("board")?, rules)]);
-    let Satchel { inbound, runner, .. } = build(ports, SatchelOptions { access, ..SatchelOptions::default() })?;
+    // Where messages of the board may refer to files; see "Files in messages".
+    let download_hosts = vec!["files.example.org".to_owned()];
+    let options = SatchelOptions { access, download_hosts, ..SatchelOptions::default() };
+    let Satchel { inbound, runner, .. } = build(ports, options)?;
     let stop = CancellationToken::new();
     let runner_task = tokio::spawn(runner.run(stop.clone()));
 

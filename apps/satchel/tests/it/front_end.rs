@@ -1,15 +1,23 @@
 //! The guide's program from a message to what hangs on the board, and its tool.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    path::Path,
+    sync::Arc,
+    thread,
+};
 
 use satchel::embed::{
-    ExtraTool, ModelScript, Ports, Satchel, SatchelOptions, ScriptedModel, build,
-    domain::{InboundMessage, Sender},
+    ExtraTool, FetchSettings, HttpFetcher, ModelScript, Ports, Satchel, SatchelOptions, ScriptedModel, build,
+    domain::{InboundMessage, Sender, reference_block::AttachmentReference},
     ports::ledger::OutboxQuery,
     scripted_model::{ScriptedAnswer, ScriptedPiece},
 };
 use satchel_wait::wait_until_async;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{board::Board, dice::Dice, run::run};
@@ -35,26 +43,20 @@ async fn plan_hangs_on_the_board_once() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tool_gives_the_person_a_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let answer = |pieces| ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
-    let call = ScriptedPiece::Call { name: "dice".to_owned(), arguments: json!({"count": 3}) };
-    let answers = vec![answer(vec![call]), answer(vec![ScriptedPiece::Text("Here they are.".to_owned())])];
-    let model = Arc::new(ScriptedModel::new(ModelScript { answers, ..ModelScript::default() }));
-    let ports = Ports::local(&directory.path().join("data"), model).await.unwrap();
-    let (archive, blobs) = (Arc::clone(&ports.ledger.archive), Arc::clone(&ports.blobs));
-    let messages = directory.path().join("messages");
-    let board = Board { directory: messages.clone(), blobs: Arc::clone(&blobs) };
-    let dice = Dice { blobs };
-    let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(dice)));
-    let Satchel { inbound, runner, .. } = build(ports, SatchelOptions::default()).unwrap();
+/// A model that makes a call and then says this, and keeps its requests.
+fn model_that_calls(name: &str, arguments: Value, text: &str) -> Arc<ScriptedModel> {
+    let answer = |piece| ScriptedAnswer { pieces: vec![piece], ..ScriptedAnswer::default() };
+    let call = ScriptedPiece::Call { name: name.to_owned(), arguments };
+    let answers = vec![answer(call), answer(ScriptedPiece::Text(text.to_owned()))];
+    Arc::new(ScriptedModel::new(ModelScript { answers, ..ModelScript::default() }).with_request_log(2))
+}
+
+/// Runs the turn of a message until its reply is delivered.
+async fn run_turn(ports: Ports, options: SatchelOptions, message: InboundMessage) {
+    let archive = Arc::clone(&ports.ledger.archive);
+    let Satchel { inbound, runner, .. } = build(ports, options).unwrap();
     let stop = CancellationToken::new();
     let working = tokio::spawn(runner.run(stop.clone()));
-    let message = InboundMessage {
-        text: "roll three dice".to_owned(),
-        ..InboundMessage::new("board:hall".parse().unwrap(), "1".to_owned(), Sender::new("7", "Ada"))
-    };
     let turn = inbound.accept(message).await.unwrap().unwrap();
     let unsettled = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
     wait_until_async("the turn is over and delivered", async || {
@@ -64,6 +66,76 @@ async fn tool_gives_the_person_a_file() {
     .await;
     stop.cancel();
     working.await.unwrap();
+}
+
+fn message(text: &str) -> InboundMessage {
+    InboundMessage {
+        text: text.to_owned(),
+        ..InboundMessage::new("board:hall".parse().unwrap(), "1".to_owned(), Sender::new("7", "Ada"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_gives_the_person_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = model_that_calls("dice", json!({"count": 3}), "Here they are.");
+    let ports = Ports::local(&directory.path().join("data"), model).await.unwrap();
+    let blobs = Arc::clone(&ports.blobs);
+    let messages = directory.path().join("messages");
+    let board = Board { directory: messages.clone(), blobs: Arc::clone(&blobs) };
+    let dice = Dice { blobs };
+    let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(dice)));
+    run_turn(ports, SatchelOptions::default(), message("roll three dice")).await;
     let rolls = &files(&messages)["1-rolls.txt"];
     assert_eq!(rolls.lines().map(|roll| roll.parse::<u64>().unwrap()).filter(|roll| (1..=6).contains(roll)).count(), 3);
+}
+
+/// Serves a text under any path of this machine, and returns its address.
+fn serve(text: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let head = BufReader::new(&stream).lines().map_while(Result::ok);
+            let _lines = head.take_while(|line| !line.is_empty()).count();
+            let length = text.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            let _is_heard = stream.write_all(format!("{head}{text}").as_bytes());
+        }
+    });
+    format!("http://{address}")
+}
+
+/// As the guide says it: the message names an address, the options its host, and the model fetches the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn referenced_file_is_named_to_the_model_and_fetched() {
+    let address = serve("to the mountains\n");
+    for (download_hosts, expected) in [
+        (vec!["127.0.0.1".to_owned()], "to the mountains\n"),
+        (vec!["files.example.org".to_owned()], "files from 127.0.0.1 are not fetched here"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let model = model_that_calls("attachment.download", json!({"downloadDir": "/shared/in"}), "Fetched.");
+        let ports = Ports::local(&directory.path().join("data"), Arc::clone(&model) as _).await.unwrap();
+        let board = Board { directory: directory.path().join("messages"), blobs: Arc::clone(&ports.blobs) };
+        let settings = FetchSettings { allowed: vec!["127.0.0.0/8".parse().unwrap()], ..FetchSettings::default() };
+        let ports = Ports { fetcher: Arc::new(HttpFetcher::new(settings)), ..ports }.channel(Arc::new(board));
+        let references = vec![AttachmentReference::new(format!("{address}/plan.txt?signature=secret"))];
+        let options = SatchelOptions { download_hosts, ..SatchelOptions::default() };
+        run_turn(ports, options, InboundMessage { references, ..message("read the plan") }).await;
+        let requests = model.requests();
+        let [first, second] =
+            requests.iter().map(|request| format!("{:?}", request.messages)).collect::<Vec<_>>().try_into().unwrap();
+        assert!(
+            first.contains("The message names 1 file that is not fetched yet.") && first.contains("plan.txt"),
+            "{first}"
+        );
+        assert!(!first.contains("secret") && !second.contains("secret"), "{second}");
+        let fetched = fs::read_dir(directory.path().join("data/workspaces/board=hall/shared/in"));
+        let fetched = fetched.into_iter().flatten().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+        assert!(second.contains(expected) || fetched.collect::<Vec<_>>() == [expected], "{second}");
+    }
 }

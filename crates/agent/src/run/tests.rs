@@ -7,6 +7,7 @@ mod documents;
 mod headings;
 mod interim;
 mod ordering;
+mod references;
 mod reminding;
 mod scripts;
 mod sharing;

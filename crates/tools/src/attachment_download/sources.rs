@@ -140,8 +140,7 @@ async fn item_of_reference(
     context: &ToolContext,
     reference: AttachmentReference,
 ) -> Result<DownloadItem, ToolError> {
-    let AttachmentReference { url, filename, id, .. } = reference;
-    let attachment_id = match (id, url.strip_prefix(ATTACHMENT_SCHEME)) {
+    let attachment_id = match (reference.id, reference.url.strip_prefix(ATTACHMENT_SCHEME)) {
         (Some(id), _) => Some(id.to_string()),
         (None, Some(id)) => Some(id.to_owned()),
         (None, None) => None,
@@ -151,10 +150,10 @@ async fn item_of_reference(
             Ok(attachment) => (ByteSource::Stored(attachment.clone().into()), Some(attachment.filename)),
             Err(error) => (ByteSource::Unavailable(error.0), None),
         },
-        None => (ByteSource::Url(url.clone()), None),
+        None => (ByteSource::Url(reference.url.clone()), None),
     };
-    let filename = filename.or(own_name).unwrap_or_else(|| Filename::from_untrusted(&redact_query(&url)));
-    Ok(DownloadItem { filename, source_url: redact_query(&url), source })
+    let filename = reference.filename.clone().or(own_name).unwrap_or_else(|| reference.display_name());
+    Ok(DownloadItem { filename, source_url: redact_query(&reference.url), source })
 }
 
 /// An address without what signs it.
