@@ -10,10 +10,14 @@ use std::{
     thread,
 };
 
+use async_trait::async_trait;
 use satchel::embed::{
     ExtraTool, FetchSettings, HttpFetcher, ModelScript, Ports, Satchel, SatchelOptions, ScriptedModel, build,
-    domain::{InboundMessage, Sender, reference_block::AttachmentReference},
-    ports::ledger::OutboxQuery,
+    domain::{Filename, InboundMessage, Sender, ToolOutcome, reference_block::AttachmentReference},
+    ports::{
+        Blobs, SafetyTier, Tool, ToolContext, ToolError, ToolSpec, Turns,
+        ledger::{AttachmentQuery, OutboxQuery},
+    },
     scripted_model::{ScriptedAnswer, ScriptedPiece},
 };
 use satchel_wait::wait_until_async;
@@ -88,6 +92,48 @@ async fn tool_gives_the_person_a_file() {
     run_turn(ports, SatchelOptions::default(), message("roll three dice")).await;
     let rolls = &files(&messages)["1-rolls.txt"];
     assert_eq!(rolls.lines().map(|roll| roll.parse::<u64>().unwrap()).filter(|roll| (1..=6).contains(roll)).count(), 3);
+}
+
+/// A tool that stores and records a file, and says nothing of it.
+struct Hoard {
+    blobs: Arc<dyn Blobs>,
+    turns: Arc<dyn Turns>,
+}
+
+#[async_trait]
+impl Tool for Hoard {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "hoard".to_owned(),
+            description: "Keeps a file.".to_owned(),
+            parameters: json!({"type": "object", "properties": {}}),
+            tier: SafetyTier::SideEffecting,
+            time_limit: None,
+        }
+    }
+
+    async fn call(&self, _: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let file = context.store_file(&*self.blobs, Filename::from_untrusted("hoard.txt"), "gold").await.unwrap();
+        self.turns.register_files(context.call.turn, &[file]).await.unwrap();
+        Ok(ToolOutcome::from_text("kept"))
+    }
+}
+
+/// A response is folded from outcomes and planned as it is: what waits anywhere else is delivered by nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn file_that_no_outcome_names_is_not_delivered() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = model_that_calls("hoard", json!({}), "All is kept.");
+    let ports = Ports::local(&directory.path().join("data"), model).await.unwrap();
+    let archive = Arc::clone(&ports.ledger.archive);
+    let messages = directory.path().join("messages");
+    let board = Board { directory: messages.clone(), blobs: Arc::clone(&ports.blobs) };
+    let hoard = Hoard { blobs: Arc::clone(&ports.blobs), turns: Arc::clone(&ports.ledger.turns) };
+    let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(hoard)));
+    run_turn(ports, SatchelOptions::default(), message("keep the gold")).await;
+    let known = archive.attachments(&AttachmentQuery::default()).await.unwrap();
+    assert_eq!(known.iter().map(|file| file.filename.as_str()).collect::<Vec<_>>(), ["hoard.txt"]);
+    assert_eq!(files(&messages), BTreeMap::from([("text.md".to_owned(), "All is kept.".to_owned())]));
 }
 
 /// Serves a text under any path of this machine, and returns its address.

@@ -9,6 +9,7 @@ mod interim;
 mod ordering;
 mod references;
 mod reminding;
+mod response;
 mod scripts;
 mod sharing;
 mod stage;

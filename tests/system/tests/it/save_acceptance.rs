@@ -1,6 +1,6 @@
 //! Acceptance tests for saving what a person sends: the real binary, a photo from Telegram, and what the model reads on
-//! the wire. That each write is old or new after a crash is proved in `save_crashes`; the table of path arguments in
-//! `satchel_tools::path_fields`.
+//! the wire. That each write is old or new after a kill is proved by `workspace_fault_contract!`; the table of path
+//! arguments is in `satchel_tools::path_fields`.
 
 use std::{
     fs::File,
@@ -9,6 +9,7 @@ use std::{
 
 use futures::TryStreamExt;
 use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::FileKind;
 use serde_json::{Value, json};
 
 use crate::day::{
@@ -60,6 +61,35 @@ async fn telegram_photo_is_saved_byte_for_byte() {
         format!(r#"\"sha256\":\"{digest}\""#),
     ] {
         assert!(answer.contains(&field), "{field} is not in {answer}");
+    }
+}
+
+/// Not photos alone: what Telegram delivers in another form is saved in the same way.
+#[tokio::test(flavor = "multi_thread")]
+async fn telegram_document_and_audio_are_saved_byte_for_byte() {
+    let harness = start_harness().await;
+    let song = [b"ID3\x03\0\0\0\0\0\0\xff\xfb\x90\0".as_slice(), &[7; 3_000]].concat();
+    for (kind, name, mime, content) in [
+        (FileKind::Document, "table.csv", "text/csv", b"a;b\n1;2\n".to_vec()),
+        (FileKind::Audio, "song.mp3", "audio/mpeg", song),
+    ] {
+        let file = FakeFile::from_bytes(name, mime, content);
+        let end = format!("{name} is kept.");
+        let arguments = json!({ "index": 0, "path": format!("/shared/kept-{name}/{name}") });
+        harness.model.reply(call_reply(name, &[("attachment_save", arguments)]));
+        harness.model.reply(text_reply(&end));
+        harness.chat.send_file(kind, &format!("Keep {name}"), file.clone());
+        harness.wait_for_text(&end).await;
+        assert_eq!(harness.stored_files(&format!("kept-{name}")), [file.sha256()], "{name}");
+        let answer = harness.last_request();
+        for field in [
+            r#"\"saved\":true"#.to_owned(),
+            format!(r#"\"path\":\"/shared/kept-{name}/{name}\""#),
+            format!(r#"\"mime_type\":\"{mime}\""#),
+            format!(r#"\"bytes_written\":{}"#, file.bytes()),
+        ] {
+            assert!(answer.contains(&field), "{name}: {field} is not in {answer}");
+        }
     }
 }
 

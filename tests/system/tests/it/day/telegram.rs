@@ -19,6 +19,11 @@ impl TelegramChat {
         Self(telegram)
     }
 
+    /// Lets Ann send a file in this form, with words under it.
+    pub(crate) fn send_file(&self, kind: FileKind, caption: &str, file: FakeFile) {
+        self.0.person_sends(ANN, ANN, PersonMessage::file(kind, file).caption(caption));
+    }
+
     /// How often the bot has asked for updates.
     pub(crate) fn poll_count(&self) -> u64 {
         self.0.requests("getUpdates")
