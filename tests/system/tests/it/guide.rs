@@ -1,4 +1,4 @@
-//! The scripts of the guide: the real binary runs each, and it answers what stands beneath it.
+//! The guide: the real binary runs each of its scripts, which answers what stands beneath it, and its numbers are right.
 //!
 //! The block directly beneath an example says what is expected of it: `text` is the answer with a line for each file
 //! that goes out, in which `…` stands for anything; `json` is the value.
@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use satchel_system::real_binary::{ProcessOutput, TestHome, script_worker, workspace_root};
+use satchel_tools::path_fields;
 use serde_json::Value;
 
 /// A fenced block of a page.
@@ -107,6 +108,60 @@ fn guide_writes_sizes_as_satchel_does() {
             let is_binary = ["KiB", "MiB", "GiB"].iter().any(|unit| prose.contains(unit));
             assert!(!is_binary, "{}: {line}", path.display());
         }
+    }
+}
+
+/// How many tools and ports of the ledger there are, in words.
+#[test]
+fn documents_count_tools_and_ledger_ports() {
+    const WORDS: [&str; 31] = [
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+        "twenty-one",
+        "twenty-two",
+        "twenty-three",
+        "twenty-four",
+        "twenty-five",
+        "twenty-six",
+        "twenty-seven",
+        "twenty-eight",
+        "twenty-nine",
+        "thirty",
+    ];
+    let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("a document");
+    let ports = std::fs::read_dir(workspace_root().join("crates/ports/src/ledger")).expect("the ports of the ledger");
+    let ports = ports.filter(|file| {
+        let path = file.as_ref().expect("an entry").path();
+        std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(|line| line.starts_with("pub trait ")))
+    });
+    let tools = format!("| {} tools", WORDS[path_fields::tool_names().count()]);
+    let ports = format!("{} ports", WORDS[ports.count()]);
+    for (path, phrase) in [
+        ("README.md", &tools),
+        ("docs/ARCHITECTURE.md", &tools),
+        ("docs/ARCHITECTURE.md", &ports),
+        ("crates/ports/src/ledger.rs", &ports),
+    ] {
+        assert!(read(path).contains(phrase), "{path} doesn't say {phrase:?}");
     }
 }
 

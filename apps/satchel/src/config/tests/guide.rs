@@ -108,3 +108,18 @@ fn the_guide_lists_every_setting() {
         assert!(guide == written, "the guide differs from the definitions: run `cargo xtask docs`");
     }
 }
+
+/// The settings that switch on what isn't built yet, and no others.
+#[test]
+fn guide_lists_what_is_not_built_yet() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/configuration.md");
+    let guide = std::fs::read_to_string(path).unwrap();
+    let (_, section) = guide.split_once("| key | switches on |\n").expect("the guide has their table");
+    let listed: Vec<&str> =
+        section.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0)).collect();
+    let schema = super::schema::schema();
+    let settings = schema["properties"].as_object().unwrap().iter();
+    let unbuilt: Vec<&str> =
+        settings.filter(|(_, setting)| setting["x-next"].is_string()).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(listed, unbuilt);
+}
