@@ -44,7 +44,9 @@ impl RunValues {
 #[must_use]
 pub fn trigger_values(system_task: Option<&SystemTask>) -> Map<String, Value> {
     let values = match system_task {
-        Some(SystemTask::RunSchedule { name, due }) => vec![("kind", "schedule"), ("name", name), ("due", due)],
+        Some(SystemTask::RunSchedule { name, due }) => {
+            vec![("kind", "schedule"), ("name", name.as_str()), ("due", due.as_str())]
+        }
         _ => vec![("kind", "message")],
     };
     values.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect()
