@@ -34,7 +34,6 @@ pub(crate) struct Authenticator {
     key: SigningKey,
     urls: UrlSigner,
     token: Option<SecretString>,
-    cookie_name: String,
     secure: bool,
     failed_logins: Mutex<FailedLogins>,
 }
@@ -66,11 +65,8 @@ pub(crate) struct Credentials {
 }
 
 impl Authenticator {
-    /// Creates an authenticator. `port` separates the cookies of two instances on one machine, which browsers don't.
-    pub(crate) fn new(key: SigningKey, token: Option<SecretString>, port: u16, secure: bool) -> Self {
-        let prefix = if secure { "__Host-" } else { "" };
-        let (urls, cookie_name) = (UrlSigner::new(key.clone()), format!("{prefix}satchel-{port}"));
-        Self { key, urls, token, cookie_name, secure, failed_logins: Mutex::default() }
+    pub(crate) fn new(key: SigningKey, token: Option<SecretString>, secure: bool) -> Self {
+        Self { urls: UrlSigner::new(key.clone()), key, token, secure, failed_logins: Mutex::default() }
     }
 
     /// Whether a token is required.
@@ -97,13 +93,13 @@ impl Authenticator {
         }
     }
 
-    /// Creates the first half of a login.
-    pub(crate) fn create_cookie(&self, login: LoginId) -> HeaderValue {
+    /// Creates the first half of a login, for a browser that connected to this port.
+    pub(crate) fn create_cookie(&self, login: LoginId, port: u16) -> HeaderValue {
         let signed = self.key.sign(Purpose::Login, &LoginCookie { login });
         let secure = if self.secure { "; Secure" } else { "" };
         let cookie = format!(
             "{}={signed}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
-            self.cookie_name,
+            self.cookie_name(port),
             LOGIN_TTL.as_secs()
         );
         HeaderValue::try_from(cookie).expect("a signed text is plain ASCII")
@@ -114,8 +110,8 @@ impl Authenticator {
         self.key.create_signature(Purpose::LoginProof, &login.to_string())
     }
 
-    /// Reads what a request shows of who sends it.
-    pub(crate) fn read_credentials(&self, request: &Request, client: IpAddr) -> Credentials {
+    /// Reads what a request to this port shows of who sends it.
+    pub(crate) fn read_credentials(&self, request: &Request, port: u16, client: IpAddr) -> Credentials {
         let headers = request.headers();
         let proof = headers.get(PROOF_HEADER).and_then(|proof| proof.to_str().ok());
         let is_signed = self.urls.is_signed(request.method(), request.uri());
@@ -124,7 +120,8 @@ impl Authenticator {
         };
         let (mut login, mut is_forged) = (None, false);
         // Without a second half nobody tries to get in by a cookie: it may be one that another server on this host has set.
-        let cookies = self.cookie_values(headers).filter(|_| proof.is_some() || is_signed);
+        let cookie_name = self.cookie_name(port);
+        let cookies = cookie_values(headers, &cookie_name).filter(|_| proof.is_some() || is_signed);
         for cookie in cookies {
             match self.key.verify::<LoginCookie>(Purpose::Login, cookie) {
                 Some(cookie) if is_signed || is_proof(cookie.login) => login = Some(cookie.login),
@@ -159,12 +156,19 @@ impl Authenticator {
         }
     }
 
-    /// Returns the values of all cookies with our name; a browser sends several if they were set for several paths.
-    fn cookie_values<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.filter(|(name, _)| *name == self.cookie_name).map(|(_, value)| value)
+    /// Returns the name of a login's cookie. The port keeps the cookies of two pages on one host apart, which browsers don't.
+    /// It is the client's: two containers listen on the same port, and are published on two.
+    fn cookie_name(&self, port: u16) -> String {
+        let prefix = if self.secure { "__Host-" } else { "" };
+        format!("{prefix}satchel-{port}")
     }
+}
+
+/// Returns the values of all cookies with this name; a browser sends several if they were set for several paths.
+fn cookie_values<'a>(headers: &'a HeaderMap, wanted: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+    cookies.filter(move |(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
@@ -190,8 +194,10 @@ mod tests {
 
     const PATH: &str = "/api/conversations/a/files/1";
 
+    const PORT: u16 = 8787;
+
     fn authenticator(key: &SigningKey) -> Authenticator {
-        Authenticator::new(key.clone(), Some(SecretString::from("open sesame")), 8787, true)
+        Authenticator::new(key.clone(), Some(SecretString::from("open sesame")), true)
     }
 
     fn key() -> SigningKey {
@@ -224,7 +230,7 @@ mod tests {
     }
 
     async fn authorize(authenticator: &Authenticator, request: &Request) -> Result<Option<Access>, &'static str> {
-        let credentials = authenticator.read_credentials(request, HERE);
+        let credentials = authenticator.read_credentials(request, PORT, HERE);
         authenticator.authorize(credentials, &registry()).await.map_err(|problem| problem.code())
     }
 
@@ -232,7 +238,7 @@ mod tests {
     async fn login_needs_both_of_its_halves() {
         let key = key();
         let server = authenticator(&key);
-        let (cookie, proof) = (server.create_cookie(LOGIN), server.create_proof(LOGIN));
+        let (cookie, proof) = (server.create_cookie(LOGIN, PORT), server.create_proof(LOGIN));
         let text = cookie.to_str().unwrap();
         assert!(text.starts_with("__Host-satchel-8787="), "{text}");
         for flag in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure", "; Max-Age=2592000"] {
@@ -259,7 +265,7 @@ mod tests {
     async fn signed_url_takes_the_place_of_the_proof() {
         let key = key();
         let (server, urls) = (authenticator(&key), UrlSigner::new(key.clone()));
-        let (cookie, url) = (server.create_cookie(LOGIN), urls.sign_url(PATH));
+        let (cookie, url) = (server.create_cookie(LOGIN, PORT), urls.sign_url(PATH));
         assert_eq!(authorize(&server, &request(&url, &[&cookie])).await, Ok(Some(Access::Login(LOGIN))));
         assert_eq!(authorize(&server, &request(&url, &[])).await, Ok(None), "a copied address opens nothing");
         let other = url.replace("/files/1", "/files/2");
@@ -273,12 +279,13 @@ mod tests {
     async fn ended_login_is_refused_and_no_guess() {
         let server = authenticator(&key());
         let ended = LoginId(Uuid::from_u128(8));
-        let cookie = server.create_cookie(ended);
+        let cookie = server.create_cookie(ended, PORT);
         let shown = with_proof(request(PATH, &[&cookie]), &server.create_proof(ended));
         for _ in 0..100 {
             assert_eq!(authorize(&server, &shown).await, Ok(None));
         }
-        let both = with_proof(request(PATH, &[&cookie, &server.create_cookie(LOGIN)]), &server.create_proof(LOGIN));
+        let both =
+            with_proof(request(PATH, &[&cookie, &server.create_cookie(LOGIN, PORT)]), &server.create_proof(LOGIN));
         assert_eq!(authorize(&server, &both).await, Ok(Some(Access::Login(LOGIN))));
     }
 
@@ -295,7 +302,8 @@ mod tests {
             refusals.push(authorize(&server, &shown).await);
         }
         assert_eq!((refusals[0], refusals[99]), (Err("unauthorized"), Err("too_many_attempts")));
-        let both = with_proof(request(PATH, &[&forged, &server.create_cookie(LOGIN)]), &server.create_proof(LOGIN));
+        let both =
+            with_proof(request(PATH, &[&forged, &server.create_cookie(LOGIN, PORT)]), &server.create_proof(LOGIN));
         assert_eq!(authorize(&server, &both).await, Ok(Some(Access::Login(LOGIN))));
     }
 
@@ -305,7 +313,7 @@ mod tests {
         let codes: Vec<_> = (0..1_000).map(|_| server.verify_token("guess", HERE).unwrap_err().code()).collect();
         assert_eq!((codes[0], codes[999]), ("wrong_token", "too_many_attempts"));
         assert!(server.verify_token("open sesame", HERE).is_ok());
-        let cookie = server.create_cookie(LOGIN);
+        let cookie = server.create_cookie(LOGIN, PORT);
         let shown = with_proof(request(PATH, &[&cookie]), &server.create_proof(LOGIN));
         assert_eq!(authorize(&server, &shown).await, Ok(Some(Access::Login(LOGIN))));
     }
@@ -319,8 +327,8 @@ mod tests {
         });
         let clock = Arc::new(ManualClock::at(Timestamp(0)));
         let failing = LoginRegistry::new(Arc::new(logins), clock, String::new());
-        let shown = with_proof(request(PATH, &[&server.create_cookie(LOGIN)]), &server.create_proof(LOGIN));
-        let credentials = server.read_credentials(&shown, HERE);
+        let shown = with_proof(request(PATH, &[&server.create_cookie(LOGIN, PORT)]), &server.create_proof(LOGIN));
+        let credentials = server.read_credentials(&shown, PORT, HERE);
         assert_eq!(server.authorize(credentials, &failing).await.unwrap_err().code(), "unavailable");
     }
 

@@ -11,7 +11,7 @@ use axum::{
 
 use satchel_http_server::is_forwarded;
 
-use crate::{auth::Access, login_watch::WatchedLogin, problem::Problem, state::AppState};
+use crate::{auth::Access, login_watch::WatchedLogin, problem::Problem, public_url::OwnOrigin, state::AppState};
 
 /// The page's content security policy: only scripts, styles, files and connections of this server.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -20,15 +20,11 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The origin by which the client addressed this server.
-#[derive(Debug, Clone)]
-pub(crate) struct OwnOrigin(pub(crate) String);
-
 /// Rejects requests for other hosts, and requests with side effects from other origins.
 pub(crate) async fn check_origin(State(state): State<Arc<AppState>>, mut request: Request, next: Next) -> Response {
     let mut response = match check_request(&state, &request) {
         Ok(origin) => {
-            request.extensions_mut().insert(OwnOrigin(origin));
+            request.extensions_mut().insert(origin);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
@@ -59,11 +55,16 @@ pub(crate) async fn run_authorized(state: &AppState, mut request: Request, next:
     }
 }
 
-fn check_request(state: &AppState, request: &Request) -> Result<String, Problem> {
+/// Returns the address by which the client reached the server.
+pub(crate) fn own_origin(request: &Request) -> &OwnOrigin {
+    request.extensions().get().expect("the guard has found out the origin of every request")
+}
+
+fn check_request(state: &AppState, request: &Request) -> Result<OwnOrigin, Problem> {
     let headers = request.headers();
-    let origin = single_header(headers, &header::HOST).and_then(|host| state.hosts.origin_for_host(host));
+    let origin = single_header(headers, &header::HOST).and_then(|host| state.hosts.find_origin(host));
     // A request line with a host, as for proxies, must match the `Host` header.
-    let target_origin = request.uri().authority().map(|authority| state.hosts.origin_for_host(authority.as_str()));
+    let target_origin = request.uri().authority().map(|authority| state.hosts.find_origin(authority.as_str()));
     let Some(origin) = origin.filter(|origin| target_origin.is_none_or(|target| target.as_ref() == Some(origin)))
     else {
         let detail =
@@ -87,7 +88,7 @@ fn check_request(state: &AppState, request: &Request) -> Result<String, Problem>
         return if is_protected && !is_same_site { cross_origin() } else { Ok(origin) };
     }
     let origins = headers.get_all(header::ORIGIN).iter();
-    if !is_same_site || origins.into_iter().any(|value| value.as_bytes() != origin.as_bytes()) {
+    if !is_same_site || origins.into_iter().any(|value| value.as_bytes() != origin.origin.as_bytes()) {
         return cross_origin();
     }
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

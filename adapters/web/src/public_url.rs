@@ -63,6 +63,15 @@ pub fn is_local_url(url: &SecretString) -> bool {
     PublicUrl::parse(url).is_ok_and(|url| url.is_local())
 }
 
+/// The address by which a client reached the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnOrigin {
+    /// The origin as a browser sends it.
+    pub(crate) origin: String,
+    /// The port to which the client connected. Where a port is published or tunnelled, the server's own is another one.
+    pub(crate) port: u16,
+}
+
 /// The hosts for which requests are accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct HostAllowList {
@@ -82,30 +91,34 @@ impl HostAllowList {
 
     /// Returns the origin for a `Host` header, or `None` if the host isn't allowed.
     ///
-    /// Another site can point its name to this machine (DNS rebinding), but then the header has that name. IP addresses
-    /// can't be rebound, so if the server listens on all addresses, each of them is allowed.
-    pub(crate) fn origin_for_host(&self, host: &str) -> Option<String> {
+    /// Another site can point its name to this machine (DNS rebinding), but then the header has that name. IP addresses and
+    /// `localhost` can't be rebound. Their port isn't compared: a container's published port or a tunnel is another one than
+    /// that on which the server listens, and a client that reaches the server has used the right one. The loopback names are
+    /// allowed wherever the server listens, because they are the client's end of a tunnel. Of the other addresses, each one
+    /// is allowed if the server listens on all.
+    pub(crate) fn find_origin(&self, host: &str) -> Option<OwnOrigin> {
         let authority: Authority = host.parse().ok()?;
-        if authority.as_str().contains('@') {
+        let after_host = authority.as_str().strip_prefix(authority.host())?;
+        if !after_host.is_empty() && authority.port_u16().is_none() {
             return None;
         }
         if let Some(public) =
             self.public.as_ref().filter(|public| normalize_authority(&authority, public.secure) == public.authority)
         {
-            return Some(public.origin());
+            let default_port = if public.secure { 443 } else { 80 };
+            return Some(OwnOrigin { origin: public.origin(), port: authority.port_u16().unwrap_or(default_port) });
         }
-        let port = authority.port_u16().unwrap_or(80);
         let host_name = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let address: Option<IpAddr> = host_name.parse().ok();
         let listen_ip = self.listen.ip();
-        let is_own = match address {
-            Some(address) if listen_ip.is_unspecified() => !address.is_unspecified(),
-            Some(address) => address == listen_ip || listen_ip.is_loopback() && address.is_loopback(),
-            None => {
-                host_name.eq_ignore_ascii_case("localhost") && (listen_ip.is_loopback() || listen_ip.is_unspecified())
-            }
+        let is_own = match host_name.parse().map(|address: IpAddr| address.to_canonical()) {
+            Ok(address) if address.is_unspecified() => false,
+            Ok(address) => address.is_loopback() || listen_ip.is_unspecified() || address == listen_ip.to_canonical(),
+            Err(_) => host_name.eq_ignore_ascii_case("localhost"),
         };
-        (is_own && port == self.listen.port()).then(|| format!("http://{}", normalize_authority(&authority, false)))
+        is_own.then(|| OwnOrigin {
+            origin: format!("http://{}", normalize_authority(&authority, false)),
+            port: authority.port_u16().unwrap_or(80),
+        })
     }
 }
 
@@ -132,13 +145,24 @@ mod tests {
         let local = hosts("127.0.0.1:8787", None);
         let named = hosts("127.0.0.1:8787", Some("https://Satchel.example.org/"));
         let open = hosts("0.0.0.0:8787", None);
+        let lan = hosts("192.168.1.5:8787", None);
         for (hosts, host, origin) in [
             (&local, "127.0.0.1:8787", Some("http://127.0.0.1:8787")),
             (&local, "localhost:8787", Some("http://localhost:8787")),
             (&local, "LOCALHOST:8787", Some("http://localhost:8787")),
             (&local, "[::1]:8787", Some("http://[::1]:8787")),
-            (&local, "localhost", None),
-            (&local, "localhost:8788", None),
+            (&local, "localhost", Some("http://localhost")),
+            (&local, "localhost:80", Some("http://localhost")),
+            (&local, "localhost:9000", Some("http://localhost:9000")),
+            (&local, "127.0.0.1:9000", Some("http://127.0.0.1:9000")),
+            (&local, "[::1]:9000", Some("http://[::1]:9000")),
+            (&local, "[::1]", Some("http://[::1]")),
+            (&local, "localhost:", None),
+            (&local, "localhost:99999", None),
+            (&local, "localhost.", None),
+            (&local, "[::1]x:8787", None),
+            (&local, "[::1", None),
+            (&local, "evil.example", None),
             (&local, "evil.example:8787", None),
             (&local, "127.0.0.1.nip.io:8787", None),
             (&local, "localhost.evil.example:8787", None),
@@ -150,15 +174,42 @@ mod tests {
             (&named, "satchel.example.org", Some("https://satchel.example.org")),
             (&named, "satchel.example.org:443", Some("https://satchel.example.org")),
             (&named, "satchel.example.org:80", None),
+            (&named, "satchel.example.org:9000", None),
+            (&named, "satchel.example.org:99999", None),
             (&named, "satchel.example.org.", None),
             (&named, "x.satchel.example.org", None),
             (&named, "localhost:8787", Some("http://localhost:8787")),
             (&open, "192.168.1.5:8787", Some("http://192.168.1.5:8787")),
             (&open, "[fe80::1]:8787", Some("http://[fe80::1]:8787")),
-            (&open, "192.168.1.5:80", None),
+            (&open, "192.168.1.5:9000", Some("http://192.168.1.5:9000")),
+            (&open, "192.168.1.5:80", Some("http://192.168.1.5")),
+            (&open, "[::ffff:192.168.1.5]:9000", Some("http://[::ffff:192.168.1.5]:9000")),
+            (&open, "0.0.0.0:8787", None),
+            (&open, "[::]:8787", None),
             (&open, "printer.lan:8787", None),
+            (&lan, "192.168.1.5:9000", Some("http://192.168.1.5:9000")),
+            (&lan, "localhost:9000", Some("http://localhost:9000")),
+            (&lan, "127.0.0.1:9000", Some("http://127.0.0.1:9000")),
+            (&lan, "192.168.1.6:8787", None),
+            (&lan, "printer.lan:9000", None),
         ] {
-            assert_eq!(hosts.origin_for_host(host).as_deref(), origin, "{host}");
+            let found = hosts.find_origin(host).map(|own| own.origin);
+            assert_eq!(found.as_deref(), origin, "{host}");
+        }
+    }
+
+    #[test]
+    fn port_is_the_one_to_which_the_client_connected() {
+        let behind_proxy = hosts("127.0.0.1:8787", Some("https://satchel.example.org"));
+        let published = hosts("0.0.0.0:8787", Some("http://127.0.0.1:9000"));
+        for (hosts, host, port) in [
+            (&behind_proxy, "satchel.example.org", 443),
+            (&behind_proxy, "localhost", 80),
+            (&behind_proxy, "localhost:8787", 8787),
+            (&published, "127.0.0.1:9000", 9000),
+            (&published, "127.0.0.1:9001", 9001),
+        ] {
+            assert_eq!(hosts.find_origin(host).map(|own| own.port), Some(port), "{host}");
         }
     }
 

@@ -121,7 +121,7 @@ impl WebServer {
         }
         let logins = LoginRegistry::new(logins, Arc::clone(&clock), token.unwrap_or_default());
         let secure = public.as_ref().is_some_and(|public| public.secure);
-        let authenticator = Authenticator::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
+        let authenticator = Authenticator::new(channel.key().clone(), settings.token.clone(), secure);
         let hosts = HostAllowList::new(address, public);
         let trusted_proxies = settings.trusted_proxies.clone();
         let shared_hub = Arc::clone(&hub);

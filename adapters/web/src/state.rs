@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Administration, WebChannel, WebSettings,
     auth::{Access, Authenticator, Credentials},
+    guard,
     live::LiveHub,
     login_links::LoginLinks,
     login_registry::LoginRegistry,
@@ -70,7 +71,7 @@ impl AppState {
 
     /// Reads what a request shows of who sends it.
     pub(crate) fn read_credentials(&self, request: &Request) -> Credentials {
-        self.authenticator.read_credentials(request, self.client_network(request))
+        self.authenticator.read_credentials(request, guard::own_origin(request).port, self.client_network(request))
     }
 
     /// Returns by what a request is authorized; `None` if it isn't.

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     channel::API_CHANNEL,
-    guard::OwnOrigin,
+    guard::own_origin,
     links::redact_links,
     problem::Problem,
     state::AppState,
@@ -54,7 +54,7 @@ pub(super) struct AcceptedRequest {
 
 pub(super) async fn complete(State(state): State<Arc<AppState>>, request: Request) -> Result<Response, OpenAiError> {
     let headers = request.headers().clone();
-    let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
+    let origin = own_origin(&request).origin.clone();
     // Few requests are in memory at a time, each until its files are in the blob store.
     let permit = state.completion_bodies.acquire().await.map_err(|_| OpenAiError::from(Problem::timed_out()))?;
     let body = read_request_body(request).await?;

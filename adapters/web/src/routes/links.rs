@@ -17,7 +17,7 @@ use super::{
     read_json,
 };
 use crate::{
-    guard::OwnOrigin,
+    guard::own_origin,
     links::LinkCheck,
     problem::{Problem, ProblemBody},
     state::AppState,
@@ -47,7 +47,7 @@ pub(crate) async fn make(
     request: Request,
 ) -> Result<Json<Link>, Problem> {
     let file = find_file(&state, &id, &attachment).await?;
-    let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
+    let origin = own_origin(&request).origin.clone();
     let NewLink { hours } = read_json(request).await?;
     let ttl = Duration::from_secs(u64::from(hours) * 60 * 60);
     if ttl.is_zero() || ttl > MAX_LINK_TTL {

@@ -12,6 +12,7 @@ use axum::{
 use super::read_json_with_timeout;
 use crate::{
     client_name::client_name,
+    guard::own_origin,
     problem::{Problem, ProblemBody},
     state::AppState,
     wire::{Limits, Login, LoginProof, Session},
@@ -64,6 +65,7 @@ pub(crate) async fn session(State(state): State<Arc<AppState>>, request: Request
 )]
 pub(crate) async fn login(State(state): State<Arc<AppState>>, request: Request) -> Result<Response, Problem> {
     let (client, browser) = (state.client_network(&request), client_name(request.headers()));
+    let port = own_origin(&request).port;
     match parse_login(request).await? {
         Login::Token(token) => state.authenticator.verify_token(&token, client)?,
         Login::Link(secret) => redeem_link(&state, secret, client).await?,
@@ -72,7 +74,7 @@ pub(crate) async fn login(State(state): State<Arc<AppState>>, request: Request) 
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let login = state.logins.create_login(browser).await?;
-    let (cookie, proof) = (state.authenticator.create_cookie(login), state.authenticator.create_proof(login));
+    let (cookie, proof) = (state.authenticator.create_cookie(login, port), state.authenticator.create_proof(login));
     Ok(([(header::SET_COOKIE, cookie)], Json(LoginProof { proof })).into_response())
 }
 

@@ -35,6 +35,7 @@ async fn a_name_that_is_not_ours_is_misdirected() {
     let rebound = format!("evil.example:{port}");
     let dotted = format!("127.0.0.1.evil.example:{port}");
     let other_port = format!("localhost:{}", port ^ 1);
+    let rebound_other_port = format!("evil.example:{}", port ^ 1);
     let with_name = format!("{own}@evil.example");
     for (hosts, expected) in [
         (vec![own.as_str()], "200"),
@@ -43,9 +44,13 @@ async fn a_name_that_is_not_ours_is_misdirected() {
         (vec![&rebound], "421"),
         (vec!["evil.example"], "421"),
         (vec![&dotted], "421"),
-        (vec![&other_port], "421"),
+        (vec![&other_port], "200"),
+        (vec!["localhost"], "200"),
+        (vec!["[::1]:9000"], "200"),
+        (vec![&rebound_other_port], "421"),
         (vec![&with_name], "421"),
-        (vec!["localhost"], "421"),
+        (vec!["localhost:99999"], "421"),
+        (vec!["192.168.1.5:9000"], "421"),
         (vec!["0.0.0.0"], "421"),
         (vec![""], "421"),
         (vec![], "421"),
@@ -196,6 +201,39 @@ async fn without_the_token_there_is_nothing_to_see() {
     assert_eq!((&session["authorized"], &session["token_required"]), (&json!(false), &json!(true)));
     assert_eq!(session["model"], json!(null), "it is nobody else's business");
     assert_eq!(stage.get("/metrics").await.text().await.unwrap(), "satchel_turns 3\n");
+}
+
+/// A container's port is published as another one, and a tunnel ends at another one, than that on which the server listens.
+#[tokio::test]
+async fn page_works_on_the_port_to_which_the_client_connects() {
+    let stage = Stage::new().await;
+    let (_, file) = stage.file("a.txt", "x").await;
+    let message = json!({ "key": "published", "text": "x" }).to_string();
+    let link = json!({ "hours": 24 }).to_string();
+    let own = stage.address.to_string();
+    let post = async |host: &str, origin: &str, path: &str, body: &str| {
+        let origin = format!("http://{origin}");
+        let kind = ("content-type", "application/json");
+        let headers = [("host", host), ("authorization", BEARER), ("origin", origin.as_str()), kind];
+        raw(&stage, &request(&format!("POST {path}"), &headers, body)).await
+    };
+    let messages = "/api/conversations/a/messages";
+    for host in ["127.0.0.1:9000", "localhost:9000", "[::1]:9000", "localhost"] {
+        assert_eq!(status(&post(host, host, messages, &message).await), "202", "{host}");
+        // The page of another port is another page, ours on the port where the server listens included.
+        for origin in [own.as_str(), "127.0.0.1:9001", "localhost:9001", "127.0.0.1", "evil.example:9000"] {
+            let refused = post(host, origin, messages, &message).await;
+            assert_eq!(status(&refused), "403", "{origin} to {host}");
+        }
+        let made = post(host, host, &format!("{file}/link"), &link).await;
+        assert!(made.contains(&format!("http://{host}/links/")), "{made}");
+        let login = post(host, host, "/api/login", &json!({ "token": TOKEN }).to_string()).await;
+        let port = host.rsplit_once(':').map_or("80", |(_, port)| port);
+        assert!(
+            login.contains(&format!("set-cookie: satchel-{port}=")),
+            "of two pages on a host both stay logged in: {login}"
+        );
+    }
 }
 
 /// What neither logs in nor says why would leave people and programs without a way on.
