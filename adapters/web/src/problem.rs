@@ -111,6 +111,11 @@ impl Problem {
         Self { retry_after: Some(Duration::from_secs(2)), ..problem }
     }
 
+    pub(crate) fn stopping() -> Self {
+        let detail = "Satchel is stopping: what runs may finish, and nothing else starts.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail)
+    }
+
     pub(crate) fn timed_out() -> Self {
         Self::unavailable("That took too long; please try again.")
     }

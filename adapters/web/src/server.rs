@@ -67,6 +67,7 @@ pub struct WebServer {
     trusted_proxies: Vec<ProxyRange>,
     hub: Arc<LiveHub>,
     events: EventStream,
+    draining: CancellationToken,
     stopping: CancellationToken,
 }
 
@@ -106,7 +107,7 @@ impl WebServer {
         let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let events = bus.subscribe().await.map_err(|error| WebError::from_io("listen to what happens", error))?;
-        let stopping = CancellationToken::new();
+        let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
         let urls = UrlSigner::new(channel.key().clone());
         let hub = LiveHub::new(Arc::clone(&archive), channel.name(), urls.clone(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
@@ -145,13 +146,15 @@ impl WebServer {
             hub: shared_hub,
             bus,
             completion_bodies: Semaphore::new(MAX_COMPLETION_BODIES),
+            draining: draining.clone(),
             stopping: stopping.clone(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
             administration,
             checks: Arc::new(Semaphore::new(1)),
         };
         let state = Arc::new(state);
-        Ok(Self { listener, address, router: routes::router(state), trusted_proxies, hub, events, stopping })
+        let router = routes::router(state);
+        Ok(Self { listener, address, router, trusted_proxies, hub, events, draining, stopping })
     }
 
     /// Returns the bound address with the actual port.
@@ -160,16 +163,19 @@ impl WebServer {
         self.address
     }
 
-    /// Serves until `stop`; then event streams end at once, and requests in flight within seconds.
+    /// Serves until `stop`; then event streams end at once, and requests in flight within seconds. From `drain` on, when the
+    /// process has begun to stop, it is no longer ready, but still shows what happens.
     ///
     /// # Errors
     /// None so far: an error of a connection ends only that connection.
-    pub async fn serve(self, stop: CancellationToken) -> Result<(), WebError> {
-        let Self { listener, router, trusted_proxies, hub, events, stopping, .. } = self;
+    pub async fn serve(self, drain: CancellationToken, stop: CancellationToken) -> Result<(), WebError> {
+        let Self { listener, router, trusted_proxies, hub, events, draining, stopping, .. } = self;
         let settings = ServerSettings { trusted_proxies, ..ServerSettings::default() };
         // Also stops if this future is dropped.
         let _stop_guard = stopping.clone().drop_guard();
         let stopper = async {
+            let _stopped_at_once = stop.run_until_cancelled(drain.cancelled()).await;
+            draining.cancel();
             stop.cancelled().await;
             stopping.cancel();
         };

@@ -45,6 +45,8 @@ pub(crate) struct AppState {
     pub(crate) bus: Arc<dyn EventBus>,
     /// A permit for each completion whose body is read: it is in memory.
     pub(crate) completion_bodies: Semaphore,
+    /// Cancelled when the process begins to stop.
+    pub(crate) draining: CancellationToken,
     /// Cancelled when the server stops.
     pub(crate) stopping: CancellationToken,
     /// A permit for each export that runs: each takes a thread.

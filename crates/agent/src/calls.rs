@@ -29,6 +29,7 @@ use self::order::{CallEffect, CallGate, CallSlot, CallSteps, plan_slots};
 use crate::{
     AgentProfile, AgentServices, LaneHandle,
     call_requester::CallRequester,
+    call_tracker::CallTracker,
     confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
@@ -86,6 +87,8 @@ pub struct CallScope {
     pub inbound: Arc<[Attachment]>,
     /// The call that runs a script sent as a message, which no model requested.
     pub script_call: Option<CallId>,
+    /// The calls that may end when the process stops.
+    pub tracker: CallTracker,
     /// Cancelled when the turn ends or is stopped.
     pub cancel: CancellationToken,
 }
@@ -133,8 +136,12 @@ pub async fn run_calls(
             CallOrigin::Fresh => CallOrigin::Fresh,
             CallOrigin::Resumed { .. } => resumed_origin(&call, slot, rounds),
         };
-        let gate = steps.gate(slot);
-        async move { (slot, run_and_record(services, lane, scope, call, origin, gate).await) }
+        let (gate, active) = (steps.gate(slot, &scope.tracker), scope.tracker.track());
+        async move {
+            let end = run_and_record(services, lane, scope, call, origin, gate).await;
+            drop(active);
+            (slot, end)
+        }
     };
     let mut running: FuturesUnordered<_> = calls.into_iter().zip(slots).map(start_call).collect();
     while let Some((slot, finished)) = running.next().await {
@@ -240,7 +247,8 @@ fn drop_new_files(mut outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOut
     ToolOutcome { text: Some(text), failed: true, ..outcome }
 }
 
-/// Records the outcome of a call. The call has already happened, so recording is retried until it succeeds.
+/// Records the outcome of a call. The call has already happened, so recording is retried until it succeeds, also while the
+/// process stops, as long as that waits for running calls.
 async fn record_outcome(
     services: &AgentServices,
     lane: &LaneHandle,
@@ -248,7 +256,7 @@ async fn record_outcome(
     outcome: &ToolOutcome,
     changes: &[FileChange],
 ) -> Result<RecordedOutcome, LedgerError> {
-    retry_until_stored(&lane.stop, || {
+    retry_until_stored(&CancellationToken::new(), || {
         services.turns.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes)
     })
     .await

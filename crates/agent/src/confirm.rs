@@ -151,11 +151,13 @@ pub async fn confirm_call(
     tool: &dyn Tool,
     deadline: AnswerDeadline,
 ) -> Result<ConfirmOutcome, LedgerError> {
-    let CallScope { confirmations, requester, .. } = scope;
+    let CallScope { confirmations, requester, tracker, .. } = scope;
     let confirm_timeout = services.settings.confirm_timeout;
-    let (started, remaining) = match deadline {
-        AnswerDeadline::ConfirmTime => (Instant::now(), Duration::MAX),
-        AnswerDeadline::Within(remaining) => (Instant::now(), remaining),
+    let started = Instant::now();
+    let (remaining, pause) = match deadline {
+        AnswerDeadline::ConfirmTime => (Duration::MAX, Some(tracker.pause())),
+        // The outer call has started.
+        AnswerDeadline::Within(remaining) => (remaining, None),
     };
     // A call that waits for a permit is not asked about once another question has expired.
     let Ok(permit) = timeout(remaining, confirmations.question_permits.acquire()).await else {
@@ -213,6 +215,7 @@ pub async fn confirm_call(
         let minutes = answer_time.as_secs().div_ceil(60);
         return Ok(ConfirmOutcome::Refused(format!("not run: nobody allowed this call within {minutes} min")));
     };
+    drop(pause);
     let person = to_inline_code(&decision.sender.name, 60);
     let (closing_text, outcome) = match decision.allow {
         true => (format!("Allowed by {person}"), ConfirmOutcome::Allowed),

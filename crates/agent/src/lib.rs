@@ -5,6 +5,7 @@
 //! asks a person first, [`draft`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
 mod call_requester;
+pub mod call_tracker;
 pub mod calls;
 pub mod complete;
 pub mod confirm;
@@ -84,6 +85,8 @@ pub struct AgentSettings {
     pub privileged_in_groups: bool,
     /// Whether a script sent as a message runs without confirmation: its author has already asked for it.
     pub trust_written_scripts: bool,
+    /// How long calls that run may take once the process stops; less than the runner waits for all of its work.
+    pub stop_grace: Duration,
 }
 
 impl Default for AgentSettings {
@@ -100,6 +103,7 @@ impl Default for AgentSettings {
             confirm_timeout: Duration::from_secs(10 * 60),
             privileged_in_groups: false,
             trust_written_scripts: false,
+            stop_grace: Duration::from_secs(20),
         }
     }
 }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     AgentServices, LaneHandle, SteeringMode,
     call_requester::CallRequester,
+    call_tracker::CallTracker,
     calls::{CallOrigin, CallScope, abandoned_changes, list_turn_files, needs_confirmation, run_calls},
     complete::{TurnResult, append_refused_files, complete_turn},
     confirm::Confirmations,
@@ -74,8 +75,9 @@ pub(crate) struct Opening {
 /// Runs a turn whose files are all stored or refused, and commits it. With `task`, it runs that in place of a
 /// conversation.
 ///
-/// When the lane is drained, the turn stays in the ledger and continues from there. The same holds when the future is
-/// dropped, but then an edit or a commit in flight is cut off and in doubt.
+/// When the lane is drained, the calls that run may end, no model is called any more, and the turn stays in the ledger and
+/// continues from there. The same holds when the future is dropped, but then calls, and an edit or a commit in flight, are
+/// cut off and in doubt.
 ///
 /// # Errors
 /// When the ledger fails or the lease is lost. Every other failure is part of the response.
@@ -105,6 +107,7 @@ pub async fn run_turn(
         inbound: rounds::turn_attachments(&turn).into(),
         script_call: script_turn::script_call(&turn, &rounds, &agent.tools),
         agent,
+        tracker: CallTracker::default(),
         cancel: cancel.clone(),
     };
     let interim_text = interim_text(services, &turn);
@@ -118,7 +121,7 @@ pub async fn run_turn(
             biased;
             result = run_until_stopped(services, lane, &turn, task, &scope, (&decisions_tx, &deltas), &mut rounds) => result.map(Some),
             never = show_activity(lane, &scope.confirmations) => match never {},
-            () = lane.stop.cancelled() => Ok(None),
+            () = scope.tracker.wait_until_drained(&lane.stop, services.settings.stop_grace) => Ok(None),
         }
     };
     cancel.cancel();
@@ -310,6 +313,10 @@ pub(crate) async fn run_loop(
         let response = match script_response {
             Some(response) => response,
             None => {
+                if lane.stop.is_cancelled() {
+                    // The process stops: the turn continues from its journal, and this future is dropped with it.
+                    return std::future::pending().await;
+                }
                 request.messages.truncate(initial_len);
                 request.work_share = CallRequester::find(turn, rounds).work_share;
                 request
@@ -358,6 +365,8 @@ pub(crate) async fn run_loop(
             calls: round.calls.clone(),
             awaiting_decision: calls_to_confirm(services, scope, &round.calls),
         };
+        // Counted from here on: calls that are journalled and never start would count as interrupted.
+        let starting = scope.tracker.track();
         retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
         rounds.rounds.push(round);
@@ -367,6 +376,7 @@ pub(crate) async fn run_loop(
             deltas.show_tools(&rounds.finished_texts(), &tools);
         }
         let scope = scope.for_latest_calls(turn, rounds);
+        drop(starting);
         run_calls(services, lane, &scope, calls, CallOrigin::Fresh, rounds).await?;
     }
 }

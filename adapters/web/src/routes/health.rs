@@ -19,8 +19,11 @@ pub(crate) async fn alive() -> &'static str {
     "alive\n"
 }
 
-/// `GET /readyz`: messages can be stored.
+/// `GET /readyz`: messages can be stored, and the process doesn't stop.
 pub(crate) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, Problem> {
+    if state.draining.is_cancelled() {
+        return Err(Problem::stopping());
+    }
     match timeout(READY_TIMEOUT, state.archive.ping()).await {
         Ok(Ok(_)) => Ok("ready\n"),
         Ok(Err(error)) => Err(error.into()),

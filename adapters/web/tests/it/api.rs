@@ -2,6 +2,7 @@
 
 use satchel_domain::{MessageRef, Part, PartContent, PartState, part::FailureReason, part::PreparedVoice};
 use satchel_ports::{Archive, Channel, Leases, Outbox, Turns, ledger::WorkFilter};
+use satchel_wait::wait_until_async;
 use serde_json::json;
 
 use crate::stage::{Events, Stage, header, plain_text, problem, read, sent, unknown_id};
@@ -258,6 +259,22 @@ async fn the_server_says_how_it_is() {
     assert_eq!(stage.get("/healthz").await.text().await.unwrap(), "alive\n");
     assert_eq!(stage.get("/readyz").await.text().await.unwrap(), "ready\n");
     assert_eq!(stage.get("/metrics").await.text().await.unwrap(), "satchel_turns 3\n");
+}
+
+/// What runs may take a while to end. Whoever watches it goes on watching, and nobody sends this process anything new.
+#[tokio::test]
+async fn stopping_server_is_not_ready_and_still_serves() {
+    let stage = Stage::new().await;
+    let mut events = Events::of(&stage).await;
+    events.expect("snapshot").await;
+    stage.drain.cancel();
+    wait_until_async("it is no longer ready", async || stage.get("/readyz").await.status() != 200).await;
+    let answer = problem(stage.visit("/readyz").await, 503, "stopping").await;
+    assert!(answer["detail"].as_str().unwrap().contains("stopping"), "{answer}");
+    assert_eq!(stage.get("/healthz").await.text().await.unwrap(), "alive\n");
+    let turn = stage.say("while it stops", "x").await;
+    stage.wrote(turn, 0, "still here").await;
+    events.find("live", |_| true).await;
 }
 
 #[tokio::test]

@@ -130,6 +130,8 @@ pub(crate) struct Stage {
     pub(crate) channel: Arc<WebChannel>,
     /// What other channels have of it.
     pub(crate) links: Option<WebLinks>,
+    /// Cancelled when the process begins to stop.
+    pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
     door: Arc<Door>,
     served: Option<JoinHandle<Result<(), WebError>>>,
@@ -222,11 +224,11 @@ impl Stage {
             administration,
         };
         let server = WebServer::bind(settings, Arc::clone(&channel), ports).await.unwrap();
-        let (address, stop) = (server.address(), CancellationToken::new());
-        let served = Some(tokio::spawn(server.serve(stop.clone())));
+        let (address, drain, stop) = (server.address(), CancellationToken::new(), CancellationToken::new());
+        let served = Some(tokio::spawn(server.serve(drain.clone(), stop.clone())));
         let visitor = client().no_proxy().timeout(PATIENCE).build().unwrap();
         let client = client().no_proxy().timeout(PATIENCE).default_headers(bearer()).build().unwrap();
-        Self { dir, address, client, visitor, ledger, clock, blobs, bus, channel, links, stop, door, served }
+        Self { dir, address, client, visitor, ledger, clock, blobs, bus, channel, links, drain, stop, door, served }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -75,8 +75,8 @@ pub fn check_channels(config: &Config) -> Result<(), UsageError> {
     ))
 }
 
-/// Serves until SIGTERM or SIGINT; then finishes the parts in flight and leaves the rest in the ledger. A second signal
-/// stops at once.
+/// Serves until SIGTERM or SIGINT; then finishes the calls that run and the parts in flight, and leaves the rest in the
+/// ledger. A second signal stops at once.
 ///
 /// # Errors
 /// When something can't be started or fails, or after a second signal.
@@ -97,7 +97,16 @@ pub async fn run(
     let opening = stop.run_until_cancelled(event_bus::open(config, &stores, wait)).await;
     let Some(bus) = opening.transpose()? else { return Ok(()) };
     bus.measure(&metrics);
-    let services = Services { loaded, stores: &stores, selection, role, metrics: &metrics, stop: &stop };
+    let lanes_ended = CancellationToken::new();
+    let services = Services {
+        loaded,
+        stores: &stores,
+        selection,
+        role,
+        metrics: &metrics,
+        stop: &stop,
+        lanes_ended: &lanes_ended,
+    };
     let address = services.start(bus, workers, &mut tasks).await?;
     Banner { config, selection, role, address }.show(browser, out)?;
     tokio::select! {

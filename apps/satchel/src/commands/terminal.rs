@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::Context;
 use futures::stream;
+use satchel_agent::AgentSettings;
 use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow_events, run_once};
 use satchel_domain::{ConversationId, Ending};
 use satchel_intake::commands::MODEL_COMMAND;
@@ -119,6 +120,9 @@ impl TerminalSession {
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let channel_name = channel.name();
         let makes_reminders = satchel_options.reminders;
+        // Somebody waits for their prompt, and the next session continues the turn.
+        let agent = AgentSettings { stop_grace: Duration::ZERO, ..satchel_options.agent };
+        let satchel_options = SatchelOptions { agent, ..satchel_options };
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
         let decoders = adapters::open_decoders(config, &stores.blobs, false);
         let files = ModelFiles { blobs: &stores.blobs, images: &decoders.images };

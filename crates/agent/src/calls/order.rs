@@ -6,6 +6,8 @@ use satchel_ports::SafetyTier;
 use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
+use crate::call_tracker::CallTracker;
+
 /// What the order of a call depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallEffect {
@@ -64,10 +66,10 @@ impl CallSteps {
         steps
     }
 
-    /// The gate of a call.
-    pub(super) fn gate(&self, slot: CallSlot) -> CallGate {
+    /// The gate of a call, which doesn't count as running while it waits there.
+    pub(super) fn gate(&self, slot: CallSlot, tracker: &CallTracker) -> CallGate {
         let step = |index: usize| Arc::clone(&self.started[index]);
-        CallGate { question_step: step(slot.question_step), run_step: step(slot.run_step) }
+        CallGate { question_step: step(slot.question_step), run_step: step(slot.run_step), tracker: tracker.clone() }
     }
 
     /// Records that a call of this step has ended.
@@ -88,23 +90,25 @@ impl CallSteps {
 pub(super) struct CallGate {
     question_step: Arc<SetOnce<()>>,
     run_step: Arc<SetOnce<()>>,
+    tracker: CallTracker,
 }
 
 impl CallGate {
     /// Waits until a person may be asked about the call. Returns `false` if the turn is stopped before.
     pub(super) async fn wait_for_question_step(&self, stop: &CancellationToken) -> bool {
-        wait_for_start(&self.question_step, stop).await
+        self.wait_for_start(&self.question_step, stop).await
     }
 
     /// Waits until the call may run. Returns `false` if the turn is stopped before.
     pub(super) async fn wait_for_run_step(&self, stop: &CancellationToken) -> bool {
-        wait_for_start(&self.run_step, stop).await
+        self.wait_for_start(&self.run_step, stop).await
     }
-}
 
-async fn wait_for_start(step: &SetOnce<()>, stop: &CancellationToken) -> bool {
-    // A stop may arrive together with the end of the call before.
-    stop.run_until_cancelled(step.wait()).await.is_some() && !stop.is_cancelled()
+    async fn wait_for_start(&self, step: &SetOnce<()>, stop: &CancellationToken) -> bool {
+        let _pause = self.tracker.pause();
+        // A stop may arrive together with the end of the call before.
+        stop.run_until_cancelled(step.wait()).await.is_some() && !stop.is_cancelled()
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +162,9 @@ mod tests {
             needs_confirmation: false,
         }));
         let mut steps = CallSteps::new(&slots);
-        let stop = CancellationToken::new();
-        let gates: Vec<CallGate> = slots.iter().map(|slot| steps.gate(*slot)).collect();
+        let (stop, tracker) = (CancellationToken::new(), CallTracker::default());
+        let _calls: Vec<_> = slots.iter().map(|_| tracker.track()).collect();
+        let gates: Vec<CallGate> = slots.iter().map(|slot| steps.gate(*slot, &tracker)).collect();
         let may_run = || gates.iter().map(|gate| gate.wait_for_run_step(&stop).now_or_never()).collect::<Vec<_>>();
         assert_eq!(may_run(), [Some(true), Some(true), None, None]);
         steps.finish_call(0);

@@ -6,6 +6,7 @@ mod ledger;
 mod people;
 mod roles;
 mod stage;
+mod stopping;
 
 use std::{sync::Arc, time::Duration};
 

@@ -19,5 +19,6 @@ mod run;
 mod server_process;
 mod server_wait;
 mod shared_servers;
+mod stopping;
 mod stub_server;
 mod typed_secrets;

@@ -1,6 +1,6 @@
 //! The page of a process: its settings, what it works on, and its server.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use satchel_domain::ChannelName;
@@ -9,7 +9,7 @@ use satchel_ports::{Channel, FileLinks, ImageScaler, LanguageModel};
 use satchel_routing::tables;
 use satchel_web::{WebChannel, WebError, WebLinks, WebPorts, WebServer, WebSettings, load_or_create_token};
 use secrecy::SecretString;
-use tokio::{runtime::Handle, task::block_in_place};
+use tokio::{runtime::Handle, task::block_in_place, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -22,6 +22,10 @@ use crate::{
     config::{Config, web::WebToken},
     stores::Stores,
 };
+
+/// How long the page is served at most once the process stops. Its requests in flight have time after that, too, and all of
+/// it must be less than what a service manager waits.
+const MAX_DRAIN_SERVICE: Duration = Duration::from_secs(15);
 
 /// The page, which isn't served yet.
 pub(super) struct Page {
@@ -82,16 +86,24 @@ impl Page {
         [Arc::clone(&self.channel) as _, Arc::new(self.channel.for_programs())]
     }
 
-    /// Serves the page until `stop`. Returns its address.
+    /// Serves the page until `stop`, and while the calls that run then end on the lanes. Returns its address.
     pub(super) async fn serve(
         self,
         ports: WebPorts,
         tasks: &mut Tasks,
         stop: &CancellationToken,
+        lanes_ended: &CancellationToken,
     ) -> anyhow::Result<SocketAddr> {
         let server = WebServer::bind(self.settings, self.channel, ports).await.map_err(into_cli_error)?;
-        let (address, stop) = (server.address(), stop.clone());
-        tasks.spawn(async move { server.serve(stop).await.context("the web page failed") });
+        let (address, drain, lanes_ended) = (server.address(), stop.clone(), lanes_ended.clone());
+        let closing = CancellationToken::new();
+        let (drained, close) = (drain.clone(), closing.clone());
+        tokio::spawn(async move {
+            drained.cancelled().await;
+            let _lanes_take_longer = timeout(MAX_DRAIN_SERVICE, lanes_ended.cancelled()).await;
+            close.cancel();
+        });
+        tasks.spawn(async move { server.serve(drain, closing).await.context("the web page failed") });
         Ok(address)
     }
 }

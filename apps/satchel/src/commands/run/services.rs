@@ -45,6 +45,8 @@ pub(super) struct Services<'a> {
     pub(super) role: Role,
     pub(super) metrics: &'a Arc<Metrics>,
     pub(super) stop: &'a CancellationToken,
+    /// Cancelled once this process works on no lane any more.
+    pub(super) lanes_ended: &'a CancellationToken,
 }
 
 /// The models that answer.
@@ -142,7 +144,7 @@ impl Services<'_> {
             bus,
             administration: is_owned.then(|| Arc::new(system) as _),
         };
-        page.serve(ports, tasks, self.stop).await.map(Some)
+        page.serve(ports, tasks, self.stop, self.lanes_ended).await.map(Some)
     }
 
     /// Starts what the role does on lanes, and what is due by time.
@@ -162,10 +164,13 @@ impl Services<'_> {
         match self.role.lane_role() {
             Some(_) => {
                 self.metrics.watch_lost_leases(self.role.name(), runner.lost_leases());
-                work::start_runner(runner, nats, tasks, self.stop);
+                work::start_runner(runner, nats, tasks, self.stop, self.lanes_ended);
             }
             // With the runner goes what would claim lanes for it.
-            None => work::flush_at_stop(nats, tasks, self.stop),
+            None => {
+                self.lanes_ended.cancel();
+                work::flush_at_stop(nats, tasks, self.stop);
+            }
         }
         if self.role == Role::Delivery {
             work::announce_deliveries(channels, gateways, tasks, self.stop);

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 /// What SIGTERM and SIGINT cancel.
 #[derive(Debug)]
 pub struct StopSignals {
-    /// The first one ends the process once messages in flight are finished.
+    /// The first one ends the process once the calls that run and the messages in flight are finished.
     pub stop: CancellationToken,
     /// The second one ends it at once.
     pub stop_now: CancellationToken,
@@ -31,7 +31,7 @@ impl StopSignals {
                 }
             };
             next_signal().await;
-            tracing::info!("stopping: finishing messages in flight; a second signal stops immediately");
+            tracing::info!("stopping: what runs and is being sent may finish; a second signal stops immediately");
             stop.cancel();
             next_signal().await;
             stop_now.cancel();

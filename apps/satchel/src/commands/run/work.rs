@@ -63,11 +63,18 @@ pub(super) fn start_scheduled(
     Ok(())
 }
 
-/// Starts the work on lanes until `stop` is cancelled. The last events go to `nats`.
-pub(super) fn start_runner(runner: Runner, nats: Option<Arc<NatsBus>>, tasks: &mut Tasks, stop: &CancellationToken) {
-    let stop = stop.clone();
+/// Starts the work on lanes until `stop` is cancelled; `ended` is cancelled when it has ended. The last events go to `nats`.
+pub(super) fn start_runner(
+    runner: Runner,
+    nats: Option<Arc<NatsBus>>,
+    tasks: &mut Tasks,
+    stop: &CancellationToken,
+    ended: &CancellationToken,
+) {
+    let (stop, ended) = (stop.clone(), ended.clone().drop_guard());
     tasks.spawn(async move {
         runner.run(stop).await;
+        drop(ended);
         event_bus::flush(nats).await;
         Ok(())
     });

@@ -52,8 +52,8 @@ pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
     InboundMessage { files: vec![file], ..message }
 }
 
-/// Says `re: ` and what it was told since it last spoke; `hang` asks for a tool that never answers, `think` writes half
-/// an answer and no more while the model is paused.
+/// Says `re: ` and what it was told since it last spoke; `hang` asks for a tool that answers when the test lets it, `think`
+/// writes half an answer and no more while the model is paused.
 pub(super) struct Echo {
     pub(super) asked: watch::Sender<u32>,
     pub(super) paused: watch::Sender<bool>,
@@ -70,7 +70,7 @@ impl LanguageModel for Echo {
         let since = request.messages.iter().rev().take_while(|said| !matches!(said, ModelMessage::Assistant { .. }));
         let mut told: Vec<&str> = since
             .filter_map(|said| match said {
-                ModelMessage::User { text, .. } => Some(text.as_str()),
+                ModelMessage::User { text, .. } | ModelMessage::Tool { text, .. } => Some(text.as_str()),
                 _ => None,
             })
             .collect();
@@ -92,8 +92,11 @@ impl LanguageModel for Echo {
     }
 }
 
-/// A tool that never answers.
-struct Hang(watch::Sender<u32>);
+/// A tool that answers when the test lets it.
+struct Hang {
+    started: watch::Sender<u32>,
+    released: watch::Sender<bool>,
+}
 
 #[async_trait]
 impl Tool for Hang {
@@ -108,8 +111,9 @@ impl Tool for Hang {
     }
 
     async fn call(&self, _: serde_json::Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        self.0.send_modify(|hanging| *hanging += 1);
-        std::future::pending().await
+        self.started.send_modify(|hanging| *hanging += 1);
+        self.released.subscribe().wait_for(|released| *released).await.expect("the tool outlives its calls");
+        Ok(ToolOutcome::from_text("let go"))
     }
 }
 
@@ -121,7 +125,10 @@ pub(super) struct Stage {
     pub(super) clock: Arc<LeapingClock>,
     pub(super) chat: Arc<Chat>,
     pub(super) model: Arc<Echo>,
+    /// How many calls of the tool have started.
     pub(super) hanging: watch::Sender<u32>,
+    /// Whether the tool answers.
+    pub(super) released: watch::Sender<bool>,
     pub(super) bus: Arc<dyn EventBus>,
     pub(super) look: Duration,
     pub(super) access: Arc<AccessPolicy>,
@@ -141,6 +148,7 @@ impl Stage {
             chat: Arc::new(Chat::new(stream)),
             model: Arc::new(Echo { asked: watch::Sender::new(0), paused: watch::Sender::new(false) }),
             hanging: watch::Sender::new(0),
+            released: watch::Sender::new(false),
             bus: Arc::new(LocalBus::new()),
             look: Duration::from_millis(100),
             access: Arc::default(),
@@ -179,7 +187,9 @@ impl Stage {
             bus: Arc::clone(&self.bus),
             agents: AgentProfiles::single(AgentProfile::default_agent(
                 Arc::clone(&self.model) as Arc<dyn LanguageModel>,
-                Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
+                Toolbox::new([
+                    Arc::new(Hang { started: self.hanging.clone(), released: self.released.clone() }) as Arc<dyn Tool>
+                ]),
             )),
             playbooks: None,
             documents: None,
@@ -250,6 +260,16 @@ impl Process {
 
     pub(super) fn own_door(&self) -> InternalInbound {
         self.inbound.internal_inbound()
+    }
+
+    /// Begins to stop.
+    pub(super) fn begin_stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Whether it still works on lanes.
+    pub(super) fn is_running(&self) -> bool {
+        !self.running.is_finished()
     }
 
     /// Stops in good order and returns the ledger, still open: what its owner holds stays held.
