@@ -6,6 +6,9 @@
 //!
 //! With the feature `user-program` also the programs of the operator, such as a speech synthesiser: `run_user_program`.
 
+/// The exit code of a worker that the system forbids to confine itself; it then does no work.
+pub const EXIT_UNCONFINED: u8 = 3;
+
 #[cfg(feature = "confine")]
 pub mod confine;
 #[cfg(feature = "host")]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 use crate::{
+    EXIT_UNCONFINED,
     framing::LineRead,
     process::{WorkerExit, WorkerProcess},
 };
@@ -42,6 +43,15 @@ pub struct WorkerStartError {
     name: &'static str,
     path: PathBuf,
     reason: String,
+    is_forbidden: bool,
+}
+
+impl WorkerStartError {
+    /// Whether the program was started and the system forbade it what it needs, so that another program would not help.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.is_forbidden
+    }
 }
 
 /// The first line of every worker.
@@ -79,6 +89,10 @@ impl WorkerProgram {
                 WorkerExit::Exited { status, complaint } => {
                     let complaint = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
                     let complaint: String = complaint.chars().take(MAX_REASON_CHARS).collect();
+                    if status.code() == Some(i32::from(EXIT_UNCONFINED)) {
+                        let reason = format!("is there, but the system forbids what it needs: {complaint}");
+                        return Err(WorkerStartError { is_forbidden: true, ..self.start_error(reason) });
+                    }
                     return Err(
                         self.start_error(format!("ended before it was ready ({status}) {complaint}").trim().to_owned())
                     );
@@ -121,6 +135,6 @@ impl WorkerProgram {
     }
 
     fn start_error(&self, reason: String) -> WorkerStartError {
-        WorkerStartError { name: self.name, path: self.path.clone(), reason }
+        WorkerStartError { name: self.name, path: self.path.clone(), reason, is_forbidden: false }
     }
 }

@@ -18,7 +18,10 @@ use satchel_decoders::{
     },
     selection::{SelectedPage, select_pages},
 };
-use satchel_worker_process::confine::{confine, limit_processor, lower_priority};
+use satchel_worker_process::{
+    EXIT_UNCONFINED,
+    confine::{confine, limit_processor, lower_priority},
+};
 
 use crate::{
     audio,
@@ -31,9 +34,6 @@ use crate::{
 
 /// The exit code after an invalid request.
 pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
-
-/// The exit code when the process could not be confined; it then decodes nothing.
-const EXIT_UNCONFINED: u8 = 3;
 
 /// The stack of a decoder, in bytes. It is only reserved; deep nesting uses it.
 const STACK_BYTES: usize = 64 << 20;

@@ -15,7 +15,10 @@ use std::{
 use satchel_starlark::protocol::{
     ErrorKind, ErrorReport, FromWorker, MAX_HOST_LINE_BYTES, PROTOCOL_VERSION, RunRequest, ToWorker,
 };
-use satchel_worker_process::confine::{limit_processor, lower_priority};
+use satchel_worker_process::{
+    EXIT_UNCONFINED,
+    confine::{limit_processor, lower_priority},
+};
 use serde_json::{Map, Value as Json};
 use starlark::environment::Globals;
 
@@ -23,9 +26,6 @@ use crate::{builtins, confine, evaluate::evaluate_script};
 
 /// The exit code after an invalid message from the host.
 pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
-
-/// The exit code when the process could not be confined; it then evaluates nothing.
-const EXIT_UNCONFINED: u8 = 3;
 
 /// The stack for a script, in bytes. It is only reserved; deep nesting uses it.
 const STACK_BYTES: usize = 64 << 20;

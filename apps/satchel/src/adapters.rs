@@ -168,10 +168,18 @@ pub fn worker_path(config: &Config) -> PathBuf {
     program_path(config.tools.script.worker.as_ref().map(|worker| &*worker.0), SCRIPT_WORKER)
 }
 
-/// The configured path of a program, or the one beside this program.
+/// The configured path of a program, or that of the one that belongs to this program.
 fn program_path(configured: Option<&Path>, file_name: &str) -> PathBuf {
-    let beside = || std::env::current_exe().map(|executable| executable.with_file_name(file_name));
-    configured.map_or_else(|| beside().unwrap_or_else(|_| PathBuf::from(file_name)), Path::to_owned)
+    let own = || std::env::current_exe().map(|executable| find_program(&executable, file_name));
+    configured.map_or_else(|| own().unwrap_or_else(|_| PathBuf::from(file_name)), Path::to_owned)
+}
+
+/// The program beside an executable, or in `../libexec/satchel`, where packages put programs that people don't start.
+fn find_program(executable: &Path, file_name: &str) -> PathBuf {
+    let beside = executable.with_file_name(file_name);
+    let packaged =
+        executable.parent().and_then(Path::parent).map(|prefix| prefix.join("libexec/satchel").join(file_name));
+    packaged.filter(|packaged| !beside.is_file() && packaged.is_file()).unwrap_or(beside)
 }
 
 #[cfg(test)]
@@ -240,6 +248,21 @@ mod tests {
         let fetcher = open_fetcher(&config("attachments: { allow_hosts: [127.0.0.0/8], download_timeout: 100ms }\n"));
         let failure = fetcher.fetch(&request).await.map(|fetched| fetched.url);
         assert!(matches!(failure, Err(FetcherError::Retryable { .. })), "{failure:?}");
+    }
+
+    #[test]
+    fn workers_are_beside_the_program_or_in_libexec() {
+        let prefix = tempfile::tempdir().unwrap();
+        let executable = prefix.path().join("bin/satchel");
+        let (beside, packaged) =
+            (prefix.path().join("bin/satchel-script"), prefix.path().join("libexec/satchel/satchel-script"));
+        let find = || find_program(&executable, "satchel-script");
+        assert_eq!(find(), beside, "what is missing is looked for beside the program");
+        for path in [&packaged, &beside] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+            assert_eq!(&find(), path);
+        }
     }
 
     #[test]

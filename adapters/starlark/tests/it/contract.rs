@@ -271,7 +271,11 @@ async fn oversized_or_deep_input_starts_no_worker() {
 #[case::it_skips_being_ready("done_with 1; hang", "doesn't speak as a script worker does")]
 #[case::it_never_ends_a_line("head -c 50000000 /dev/zero; hang", "doesn't speak as a script worker does")]
 #[case::it_closes_its_output("exec >&-; hang", "doesn't speak as a script worker does")]
-#[case::it_dies("echo >&2; echo 'no memory' >&2; exit 3", "ended before it was ready (exit status: 3) no memory")]
+#[case::it_dies("echo >&2; echo 'no memory' >&2; exit 4", "ended before it was ready (exit status: 4) no memory")]
+#[case::it_is_forbidden(
+    "echo 'failed to filter the calls to the system: no' >&2; exit 3",
+    "is there, but the system forbids what it needs: failed to filter the calls to the system: no"
+)]
 #[case::it_is_killed("kill -9 $$", "ended before it was ready (signal: 9 (SIGKILL))")]
 #[case::it_says_half_a_line("printf '{\"ready\"'; exit 0", "ended before it was ready (exit status: 0)")]
 #[case::it_is_silent("hang", "was not ready within 5 s")]

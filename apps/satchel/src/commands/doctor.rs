@@ -23,6 +23,11 @@ use serde::Serialize;
 
 use crate::{config::LoadedConfig, models};
 
+/// What to do about a worker that is there, and that the system forbids what it needs.
+const FORBIDDEN_WORKER_ADVICE: &str =
+    "allow it: a systemd unit needs `SystemCallFilter=@system-service seccomp` without `~@resources`, and room in \
+     `TasksMax=` and `LimitNPROC=`; a container needs a seccomp profile that allows `seccomp`, `prctl` and `setrlimit`";
+
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

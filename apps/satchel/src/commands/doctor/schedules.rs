@@ -4,7 +4,7 @@ use satchel_domain::{Timestamp, script::parse_script_message};
 use satchel_runtime::schedules::Schedule;
 use satchel_starlark::probe;
 
-use super::Finding;
+use super::{FORBIDDEN_WORKER_ADVICE, Finding};
 use crate::{adapters::worker_path, config::Config};
 
 /// Checks each schedule; mistakes in its settings are reported with the configuration.
@@ -36,7 +36,10 @@ pub(super) async fn check_scripts(config: &Config) -> Finding {
             Ok(startup_time) => {
                 Finding::ok(CHECK, format!("the script worker is ready after {} ms", startup_time.as_millis()))
             }
-            Err(error) => Finding::problem(CHECK, format!("scripts can't run: {error}"), ADVICE),
+            Err(error) => {
+                let advice = if error.is_forbidden() { FORBIDDEN_WORKER_ADVICE } else { ADVICE };
+                Finding::problem(CHECK, format!("scripts can't run: {error}"), advice)
+            }
         };
     }
     let missing = format!("scripts are off: {} not found", worker.display());
