@@ -1,11 +1,11 @@
 //! Checks the configuration, the encryption of connections, the clock, the system's limits, the user, and other
 //! processes.
 
-use std::{net::IpAddr, os::unix::fs::PermissionsExt, time::SystemTime};
+use std::{net::IpAddr, os::unix::fs::MetadataExt, time::SystemTime};
 
 use jiff::Timestamp;
 use reqwest::{Client, Url};
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::{Resource, getegid, geteuid, getrlimit};
 use satchel_sandbox::SandboxRunner;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -46,7 +46,7 @@ pub(super) fn check_configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     let holds_secrets = loaded.settings.iter().any(|setting| from_file(&setting.origin) && is_secret(&setting.value));
     if let Some(path) = loaded.file.as_ref().filter(|_| holds_secrets)
         && let Ok(metadata) = std::fs::metadata(path)
-        && metadata.permissions().mode() & 0o077 != 0
+        && is_open_to_others(metadata.mode(), metadata.gid(), getegid().as_raw())
     {
         let shown = path.display();
         let found = format!("other users of this machine can read the secrets in {shown}");
@@ -61,6 +61,13 @@ pub(super) fn check_configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     };
     findings.extend(loaded.warnings.iter().map(without_effect));
     findings
+}
+
+/// Whether the mode of a file lets others in than its owner, and than readers of the group that Satchel itself runs with: a
+/// service reads the administrator's file that way (`root:satchel`, 0640).
+fn is_open_to_others(mode: u32, group: u32, own_group: u32) -> bool {
+    let own_readers = if group == own_group { 0o040 } else { 0 };
+    mode & 0o077 & !own_readers != 0
 }
 
 /// Finds keys and tokens that would be sent unencrypted over the network.
@@ -204,5 +211,24 @@ pub(super) fn check_processes(running: Option<usize>) -> Finding {
         Some(0) => Finding::ok(CHECK, "no other process has the data directory open"),
         Some(1) => Finding::ok(CHECK, "one other process has the data directory open"),
         Some(count) => Finding::ok(CHECK, format!("{count} other processes have the data directory open")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_group_may_read_secrets() {
+        for (mode, group, is_open) in [
+            (0o100_600, 7, false),
+            (0o100_640, 7, false),
+            (0o100_640, 8, true),
+            (0o100_660, 7, true),
+            (0o100_644, 7, true),
+            (0o100_604, 7, true),
+        ] {
+            assert_eq!(is_open_to_others(mode, group, 7), is_open, "{mode:o} of group {group}");
+        }
     }
 }
