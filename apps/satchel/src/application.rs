@@ -25,6 +25,7 @@ use crate::{
     commands::{
         self,
         audit::AuditFilter,
+        data_owner::{self, Invocation},
         resolve::ResolveServices,
         run::{ServingProcess, StopSignals},
         send::SendRequest,
@@ -32,7 +33,9 @@ use crate::{
     },
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
-    models, runtime,
+    models,
+    own_paths::private_directories,
+    runtime,
     server_wait::ServerWait,
     stores::{self, Stores},
 };
@@ -43,11 +46,12 @@ pub fn start(
     environment: &[(OsString, OsString)],
     cwd: &Path,
 ) -> ExitCode {
-    match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
             let (file, set) = (cli.global.config.clone(), cli.global.set.clone());
             let has_data = has_data(cli.command.as_ref());
-            commands::exit_code(run_command(cli, environment, cwd), || {
+            commands::exit_code(run_command(cli, Invocation { arguments: &arguments, environment }, cwd), || {
                 let sources = ConfigSources { file: file.as_deref(), set: &set, environment, cwd };
                 // Mistakes in the configuration name their own positions.
                 let loaded = config::load(&sources).ok().filter(|_| has_data)?;
@@ -73,13 +77,15 @@ fn has_data(command: Option<&CliCommand>) -> bool {
     !command.is_some_and(is_without)
 }
 
-fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {
+fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Result<()> {
+    let environment = invocation.environment;
     let command = cli.command.unwrap_or(CliCommand::Run(RunOptions::default()));
     // Kept until the command has ended, so that buffered spans are sent.
     let mut logging = None;
     let mut load_built_config = |command: &CliCommand| {
         let loaded = load_config(&cli.global, environment, cwd)?;
         loaded.check_built()?;
+        data_owner::check(&written_directories(command, loaded.config(), cwd), &loaded, invocation)?;
         logging = Some(start_logging(&cli.global, loaded.config(), command, environment)?);
         loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         anyhow::Ok(loaded)
@@ -135,6 +141,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Plan(options) => run_plan_command(options, &load_config(&cli.global, environment, cwd)?, cwd),
         CliCommand::Attachments(AttachmentsCommand::Resolve(options)) => {
             let loaded = load_config(&cli.global, environment, cwd)?;
+            data_owner::check(&written_directories(&command, loaded.config(), cwd), &loaded, invocation)?;
             run_in_runtime(run_resolve_command(options, &loaded, cwd))
         }
         CliCommand::Attachments(AttachmentsCommand::Stored(subcommand)) => {
@@ -165,6 +172,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         }
         CliCommand::Doctor { json } => {
             let loaded = load_config(&cli.global, environment, cwd)?;
+            data_owner::check(&written_directories(&command, loaded.config(), cwd), &loaded, invocation)?;
             run_in_runtime(commands::doctor::run(&loaded, *json, &mut std::io::stdout()))
         }
         CliCommand::Script(ScriptCommand::Run(options)) => {
@@ -209,9 +217,22 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
             // What the command line changes is this configuration alone.
             let file = cwd.join(&options.to);
             let sources = ConfigSources { file: Some(&file), set: &[], environment, cwd };
-            let target = config::load(&sources)?.into_config()?;
+            let target = config::load(&sources)?;
+            data_owner::check(&written_directories(&command, target.config(), cwd), &target, invocation)?;
+            let target = target.into_config()?;
             run_in_runtime(commands::migrate::run(options, &config, &target, &mut std::io::stdout()))
         }
+    }
+}
+
+/// The directories of data that a command writes.
+fn written_directories(command: &CliCommand, config: &Config, cwd: &Path) -> Vec<PathBuf> {
+    match command {
+        CliCommand::Backup(BackupCommand::Existing(ExistingBackupCommand::Restore(options))) => {
+            vec![cwd.join(&options.to)]
+        }
+        CliCommand::Backup(BackupCommand::Existing(_)) | CliCommand::Task(TaskCommand::List { .. }) => Vec::new(),
+        _ => private_directories(config).into_iter().map(|directory| directory.path).collect(),
     }
 }
 

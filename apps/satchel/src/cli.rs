@@ -53,7 +53,8 @@ pub struct Cli {
 /// The options of every command.
 #[derive(Debug, Args)]
 pub struct GlobalOptions {
-    /// Configuration file [default: SATCHEL_CONFIG, ./satchel.yaml, satchel/satchel.yaml in the XDG config directory]
+    /// Configuration file [default: SATCHEL_CONFIG, ./satchel.yaml, satchel/satchel.yaml in the XDG config directory,
+    /// /etc/satchel/satchel.yaml]
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// Change one setting for this call, such as `--set delivery.max_age=12h`; may be repeated

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod backup;
 pub mod chat;
 pub mod config;
+pub mod data_owner;
 pub mod doctor;
 pub mod existing_data;
 pub mod init;

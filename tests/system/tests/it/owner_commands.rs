@@ -15,6 +15,7 @@ mod open_option;
 mod openai_client;
 mod pending_worker;
 mod retries;
+mod root_commands;
 mod run;
 mod server_process;
 mod server_wait;

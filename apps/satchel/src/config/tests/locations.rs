@@ -26,6 +26,36 @@ fn the_file_is_looked_for_in_order() {
 }
 
 #[test]
+fn configuration_of_the_service_is_looked_for_last() {
+    let place = Place::empty().file("system.yaml", "{}\n").file("named.yaml", "{}\n");
+    let cwd = place.dir.path().join("cwd");
+    let home = place.dir.path().join("home");
+    let user_file = home.join(".config/satchel/satchel.yaml");
+    fs::create_dir_all(user_file.parent().unwrap()).unwrap();
+    fs::create_dir(&cwd).unwrap();
+    let system_file = place.dir.path().join("system.yaml");
+    let environment = [(OsString::from("HOME"), home.into_os_string())];
+    let find = |named: Option<&Path>| paths::find_config_file(named, &environment, &cwd, &system_file);
+    assert_eq!(find(None).as_ref(), Some(&system_file));
+    assert_eq!(paths::find_config_file(None, &[], &cwd, &system_file).as_ref(), Some(&system_file), "without a home");
+    fs::write(&user_file, "{}\n").unwrap();
+    assert_eq!(find(None), Some(user_file));
+    fs::write(cwd.join("satchel.yaml"), "{}\n").unwrap();
+    assert_eq!(find(None).as_deref(), Some(Path::new("satchel.yaml")));
+    assert_eq!(find(Some(Path::new("named.yaml"))).as_deref(), Some(Path::new("named.yaml")));
+    fs::remove_file(&system_file).unwrap();
+    assert_eq!(paths::find_config_file(None, &[], place.dir.path(), &system_file), None);
+}
+
+#[test]
+fn data_of_the_service_is_that_of_its_unit() {
+    let place = Place::with("{}\n").env("HOME", "/home/me");
+    let data_dir = |file: &str| paths::data_dir(Some(Path::new(file)), &place.environment, place.dir.path());
+    assert_eq!(data_dir("/etc/satchel/satchel.yaml"), Path::new("/var/lib/satchel"), "wherever the command is started");
+    assert_eq!(data_dir("satchel.yaml"), place.dir.path().join("satchel-data"));
+}
+
+#[test]
 fn data_goes_where_the_configuration_is_or_home() {
     let data_dir = |place: &Place| {
         let dir = place.config().storage.data_dir().display().to_string();
