@@ -111,8 +111,15 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
                 let Some(stores) = opening.transpose()? else { return Ok(()) };
                 let browser = commands::run::browser(environment).filter(|_| *open);
                 let workers = adapters::open_worker_hosts(config, &stores.blobs, *wait_for_worker);
-                let process =
-                    ServingProcess { loaded: &loaded, stores, selection: &selection, role: *role, browser, wait };
+                let process = ServingProcess {
+                    loaded: &loaded,
+                    stores,
+                    selection: &selection,
+                    role: *role,
+                    browser,
+                    is_journalled: commands::run::is_journalled(environment, std::io::stdout().is_terminal()),
+                    wait,
+                };
                 commands::run::run(process, signals, workers, &mut std::io::stdout()).await
             })
         }

@@ -7,6 +7,9 @@ use rustix::process::geteuid;
 use super::UsageError;
 use crate::config::{LoadedConfig, leaf::secret::MASK};
 
+/// The users of this machine.
+const USERS_FILE: &str = "/etc/passwd";
+
 /// How the process was started.
 #[derive(Debug, Clone, Copy)]
 pub struct Invocation<'a> {
@@ -27,7 +30,7 @@ pub fn check(directories: &[PathBuf], loaded: &LoadedConfig, invocation: Invocat
     let owner = |directory: &PathBuf| fs::metadata(directory).ok().map(|metadata| metadata.uid());
     let foreign = directories.iter().find_map(|directory| Some((directory, owner(directory).filter(|uid| *uid != 0)?)));
     let Some((directory, uid)) = foreign else { return Ok(()) };
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let users = fs::read_to_string(USERS_FILE).unwrap_or_default();
     let (person, user, container) = match user_name(&users, uid) {
         Some(name) => (format!("user {name}"), name.to_owned(), String::new()),
         None => (format!("user id {uid}"), format!("#{uid}"), format!(" (in a container: `--user {uid}`)")),
@@ -44,7 +47,14 @@ pub fn check(directories: &[PathBuf], loaded: &LoadedConfig, invocation: Invocat
     )))
 }
 
-/// The name of a user in the text of `/etc/passwd`.
+/// The name of the user as whom this process runs, or the id in the form that `sudo -u` takes.
+pub(super) fn own_user() -> String {
+    let uid = geteuid().as_raw();
+    let users = fs::read_to_string(USERS_FILE).unwrap_or_default();
+    user_name(&users, uid).map_or_else(|| format!("#{uid}"), str::to_owned)
+}
+
+/// The name of a user in the text of [`USERS_FILE`].
 fn user_name(users: &str, uid: u32) -> Option<&str> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -78,7 +88,7 @@ fn command_as_user(user: &str, invocation: Invocation<'_>, is_secret: impl Fn(&s
 }
 
 /// A word as a shell reads it.
-fn quote(word: &str) -> String {
+pub(super) fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=.,:/@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

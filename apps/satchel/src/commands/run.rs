@@ -23,7 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::page::key_file;
 use self::{banner::Banner, services::Services};
-pub use self::{banner::browser, stop_signals::StopSignals};
+pub use self::{
+    banner::{browser, is_journalled},
+    stop_signals::StopSignals,
+};
 use super::UsageError;
 use crate::{
     adapters::WorkerHosts,
@@ -54,6 +57,8 @@ pub struct ServingProcess<'a> {
     pub role: Role,
     /// Opens the page on this desktop.
     pub browser: Option<&'static str>,
+    /// Whether what it prints goes to a journal that others read, too.
+    pub is_journalled: bool,
     /// What is done about a bus that can't be reached.
     pub wait: ServerWait,
 }
@@ -86,7 +91,7 @@ pub async fn run(
     workers: WorkerHosts,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
-    let ServingProcess { loaded, stores, selection, role, browser, wait } = process;
+    let ServingProcess { loaded, stores, selection, role, browser, is_journalled, wait } = process;
     let config = loaded.config();
     let StopSignals { stop, stop_now } = signals;
     let metrics = Metrics::new(&CHANNELS, file_directories(config));
@@ -108,7 +113,7 @@ pub async fn run(
         lanes_ended: &lanes_ended,
     };
     let address = services.start(bus, workers, &mut tasks).await?;
-    Banner { config, selection, role, address }.show(browser, out)?;
+    Banner { loaded, selection, role, address, is_journalled }.show(browser, out)?;
     tokio::select! {
         biased;
         () = stop_now.cancelled() => {

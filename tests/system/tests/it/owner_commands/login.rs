@@ -39,6 +39,19 @@ async fn login_link_works_once_across_processes() {
     assert_eq!(server.wait_for_exit().exit_code(), Some(0));
 }
 
+/// Every member of its group reads the journal, for ten minutes after the start.
+#[tokio::test]
+async fn service_prints_no_login_link_into_the_journal() {
+    for variable in ["JOURNAL_STREAM", "INVOCATION_ID"] {
+        let home = TestHome::new();
+        let mut command = home.satchel_command(&["run", "--set", "web.listen=127.0.0.1:0"]);
+        let server = ServerProcess::from_command(command.env(variable, "8:1"));
+        assert!(server.link.is_none() && server.greeting.contains(" satchel web link"), "{}", server.greeting);
+        assert!(!format!("{}{}", server.greeting, server.log_text).contains("#login="), "{}", server.log_text);
+        assert!(log_in(&create_link(&home)).await.is_ok());
+    }
+}
+
 /// What a browser gets for the list of conversations.
 async fn list_status(server: &ServerProcess, login: &BrowserLogin) -> u16 {
     let http = satchel::platforms::client().expect("HTTP can be spoken");
