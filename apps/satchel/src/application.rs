@@ -105,6 +105,7 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
             commands::restored_copy::check_released(config)?;
             serve_in_runtime(async {
                 let signals = StopSignals::listen()?;
+                commands::run::check_first_start(config, *role).await?;
                 let wait = ServerWait::from_option(*wait);
                 let selection = models::select_models(&config.models).await;
                 let opening = signals.stop.run_until_cancelled(stores::open_when_reachable(config, wait)).await;
@@ -181,6 +182,10 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
             let loaded = load_config(&cli.global, environment, cwd)?;
             data_owner::check(&written_directories(&command, loaded.config(), cwd), &loaded, invocation)?;
             run_in_runtime(commands::doctor::run(&loaded, *json, &mut std::io::stdout()))
+        }
+        CliCommand::Healthcheck(options) => {
+            let loaded = load_config(&cli.global, environment, cwd)?;
+            run_in_runtime(commands::healthcheck::run(options.role, loaded.config(), &mut std::io::stdout()))
         }
         CliCommand::Script(ScriptCommand::Run(options)) => {
             let script = commands::script::read(&options.file, cwd)?;

@@ -5,6 +5,7 @@ mod conversation;
 mod migrate;
 mod run;
 mod scripting;
+mod version;
 mod web;
 
 use std::{path::PathBuf, str::FromStr};
@@ -17,10 +18,13 @@ pub use self::backup::{
     BackupCommand, BackupCreateOptions, BackupRestoreOptions, ExistingBackupCommand, MissedChoice, ReceivedChoice,
     ReleaseOptions, RestoredCopyCommand, UnsettledChoice,
 };
-use self::conversation::{parse_console_conversation, parse_conversation};
+use self::{
+    conversation::{parse_console_conversation, parse_conversation},
+    version::VERSION,
+};
 pub use self::{
     migrate::MigrateOptions,
-    run::{Role, RunOptions},
+    run::{HealthcheckOptions, Role, RunOptions},
     scripting::{CompletionShell, ScriptRunOptions, SendOptions},
     web::{LoginsCommand, WebCommand},
 };
@@ -30,7 +34,7 @@ use crate::config::leaf::amount::ConfigDuration;
 #[derive(Debug, Parser)]
 #[command(
     name = "satchel",
-    version,
+    version = VERSION.as_str(),
     about = "A self-hosted assistant that loses no file",
     long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nIt loses no file, sends \
                   every reply once and in order, and reports what can't be delivered.\n`satchel` without a command is \
@@ -122,6 +126,11 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Ask a running Satchel whether it is ready, for the health check of a container
+    #[command(after_help = "It requests /readyz at `web.listen` or, where the process serves no page, the metrics at \
+                      `metrics.listen`, and waits 3 seconds for the answer. The exit code is 0 if it is ready.\n\nExamples:\n  \
+                      satchel healthcheck\n  satchel healthcheck --role agent")]
+    Healthcheck(HealthcheckOptions),
     /// Run scripts
     #[command(subcommand)]
     Script(ScriptCommand),

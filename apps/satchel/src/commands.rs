@@ -8,6 +8,7 @@ pub mod config;
 pub mod data_owner;
 pub mod doctor;
 pub mod existing_data;
+pub mod healthcheck;
 pub mod init;
 pub mod manual;
 pub mod migrate;

@@ -38,6 +38,8 @@ mod own_paths;
 #[cfg(feature = "application")]
 pub mod platforms;
 #[cfg(feature = "application")]
+mod running_server;
+#[cfg(feature = "application")]
 pub mod server_wait;
 #[cfg(feature = "application")]
 pub mod stores;

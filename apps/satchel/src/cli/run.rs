@@ -25,6 +25,14 @@ pub struct RunOptions {
     pub wait_for_worker: bool,
 }
 
+/// The arguments of `healthcheck`.
+#[derive(Debug, Args)]
+pub struct HealthcheckOptions {
+    /// What the process does, as it was given to `satchel run`
+    #[arg(long, value_enum, default_value_t)]
+    pub role: Role,
+}
+
 /// What a process does, where several share a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Role {

@@ -49,6 +49,8 @@ fn valid_command_lines_parse() {
         "init --yes --force --no-check --model openai_responses --model-name m --base-url http://h --api-key k",
         "init --telegram-token 1:a --discord-token b",
         "doctor --json",
+        "healthcheck",
+        "healthcheck --role agent",
         "web link",
         "web logins --json",
         "web logout 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6f",

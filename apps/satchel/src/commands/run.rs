@@ -5,6 +5,7 @@ mod discord;
 mod page;
 mod page_commands;
 mod platforms;
+mod second_start;
 mod services;
 mod stop_signals;
 mod system;
@@ -25,6 +26,7 @@ pub(crate) use self::page::key_file;
 use self::{banner::Banner, services::Services};
 pub use self::{
     banner::{browser, is_journalled},
+    second_start::check_first_start,
     stop_signals::StopSignals,
 };
 use super::UsageError;

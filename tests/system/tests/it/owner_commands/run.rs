@@ -148,6 +148,52 @@ fn start_failure_is_explained() {
     }
 }
 
+#[tokio::test]
+async fn second_start_says_where_satchel_runs_and_how_to_log_in() {
+    let home = TestHome::new();
+    let mut server = ServerProcess::start(&home, &[]);
+    let listen = format!("web.listen={}", server.page.trim_start_matches("http://"));
+    let second = home.run(&["run", "--set", &listen]);
+    second.assert_no_crash("a second start");
+    assert_eq!(second.exit_code(), Some(1), "{second:#?}");
+    let data = home.data_directory().canonicalize().expect("it is there").display().to_string();
+    for words in ["is already running at ", &server.page, &data, "`satchel web link`"] {
+        assert!(second.stderr.contains(words), "no {words:?} in {}", second.stderr);
+    }
+    assert_eq!(second.stdout, "", "nobody is greeted");
+    let other = home.run(&["run", "--set", &listen, "--set", "storage.data_dir=elsewhere"]);
+    assert_eq!(other.exit_code(), Some(1), "{other:#?}");
+    assert!(other.stderr.contains("with other data") && other.stderr.contains(&data), "{}", other.stderr);
+    assert!(!home.work_directory().join("elsewhere").exists(), "it made nothing");
+    assert!(server.is_alive());
+}
+
+#[tokio::test]
+async fn health_is_asked_for_without_another_program() {
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &[]);
+    let page = format!("web.listen={}", server.page.trim_start_matches("http://"));
+    let address = server.metrics.trim_start_matches("http://").trim_end_matches("/metrics");
+    let metrics = format!("metrics.listen={address}");
+    let check = |arguments: &[&str]| {
+        let mut all = vec!["healthcheck", "--set", &page, "--set", &metrics];
+        all.extend(arguments);
+        home.run(&all)
+    };
+    for arguments in [&[][..], &["--role", "gateway"], &["--role", "agent"], &["--role", "delivery"]] {
+        let output = check(arguments);
+        assert_eq!((output.exit_code(), output.stdout.as_str()), (Some(0), "ready\n"), "{arguments:?}: {output:#?}");
+    }
+    let without = home.run(&["healthcheck", "--role", "agent"]);
+    assert!(without.exit_code() == Some(2) && without.stderr.contains("`metrics.listen`"), "{without:#?}");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+    for arguments in [&[][..], &["--role", "agent"]] {
+        let output = check(arguments);
+        assert!(output.exit_code() == Some(1) && output.stderr.contains("no answer from "), "{output:#?}");
+    }
+}
+
 /// No new try helps until its owner has given another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_token_is_a_configuration_error() {

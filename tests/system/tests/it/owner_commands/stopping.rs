@@ -35,6 +35,9 @@ async fn script_that_runs_at_a_stop_ends_and_its_result_arrives_once() {
     wait_until_async("it is no longer ready", async || get_page(&ready).await.0 != 200).await;
     let (status, words) = get_page(&ready).await;
     assert!(status == 503 && words.contains("stopping"), "{status}: {words}");
+    let listen = format!("web.listen={}", server.page.trim_start_matches("http://"));
+    let health = home.run(&["healthcheck", "--set", &listen]);
+    assert!(health.exit_code() == Some(1) && health.stderr.contains("stopping"), "{health:#?}");
     assert!(server.is_alive(), "it waits for the script");
     std::fs::write(shared.join("go.txt"), "go").expect("the workspace takes files");
     let output = server.wait_for_exit();
