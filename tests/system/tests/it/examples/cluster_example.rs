@@ -10,7 +10,8 @@ use std::{
 use clap::Parser;
 use satchel::cli::Cli;
 use satchel_requirements::{find_programs, required};
-use satchel_system::real_binary::{TestHome, run_to_end, workspace_root};
+use satchel_servers::postgres::PostgresServer;
+use satchel_system::real_binary::{TestHome, decoder_worker, run_to_end, script_worker, workspace_root};
 use satchel_yaml::{YamlNode, YamlValue};
 use serde_json::Value;
 
@@ -21,9 +22,10 @@ const SECRETS_DIR: &str = "/run/secrets/";
 const ROLES: [(&str, u64); 3] = [("gateway", 2), ("agent", 3), ("delivery", 2)];
 
 /// What the files of the secrets hold, of which none may be printed.
-const SECRETS: [(&str, &str); 10] = [
+const SECRETS: [(&str, &str); 11] = [
     ("postgres_password", "canary-postgres"),
-    ("database_url", "postgres://satchel:canary-postgres@postgres/satchel"),
+    ("satchel_password", "canary-satchel"),
+    ("database_url", "postgres://satchel:canary-satchel@postgres/satchel"),
     ("nats_users", "user: satchel, password: \"canary-nats\""),
     ("bus_url", "nats://satchel:canary-nats@nats:4222"),
     ("s3_user", "satchel"),
@@ -88,6 +90,12 @@ fn every_command_is_one_of_satchel() {
         let command = texts(&service_node["command"]);
         assert_eq!(command, ["run", "--role", service, "--wait"]);
         let parsed = Cli::try_parse_from(std::iter::once("satchel").chain(command));
+        assert!(parsed.is_ok(), "{service}: {parsed:?}");
+    }
+    for (service, _) in ROLES {
+        let check = texts(&compose["services"][service]["healthcheck"]["test"]);
+        assert_eq!(check, ["CMD", "satchel", "healthcheck", "--role", service]);
+        let parsed = Cli::try_parse_from(check.into_iter().skip(1));
         assert!(parsed.is_ok(), "{service}: {parsed:?}");
     }
     let satchel = services(&compose)
@@ -167,6 +175,60 @@ fn configuration_has_no_mistakes() {
         assert!(shown.stdout.contains(key), "{key}: {shown:#?}");
     }
     assert!(!format!("{checked:?}{shown:?}").contains("canary"), "{shown:#?}");
+}
+
+/// What the doctor finds of the example beside what its servers answer, in a home with the example's configuration.
+fn run_doctor(home: &TestHome, database_url: &str) -> Value {
+    let secrets = format!("{}/", write_secrets(home).display());
+    home.write_file("satchel.yaml", with_data_in(home, &read_example("satchel.yaml")).replace(SECRETS_DIR, &secrets));
+    let (database, files) = (format!("storage.database_url={database_url}"), "storage.blobs_url=file:files");
+    // Nobody is to be asked over the network but the database.
+    let nobody = ["bus.url=nats://127.0.0.1:1", "telegram.api_url=http://127.0.0.1:1"];
+    let model = ["models.main.base_url=http://127.0.0.1:1/v1/", "web.listen=0.0.0.0:0"];
+    let mut doctor = home.satchel_command(&["doctor", "--json"]);
+    for setting in [database.as_str(), files].into_iter().chain(nobody).chain(model) {
+        doctor.args(["--set", setting]);
+    }
+    let output = run_to_end(doctor.env_remove("SATCHEL_STORAGE__DATA_DIR"));
+    output.assert_no_crash("the doctor of the example");
+    assert!(!format!("{output:?}").contains("canary"), "{output:#?}");
+    output.json()
+}
+
+/// What is found of one subject and is not well.
+fn complaints(findings: &Value, check: &str) -> Vec<String> {
+    let all = findings["findings"].as_array().into_iter().flatten();
+    let of_check = all.filter(|finding| finding["check"] == check && finding["level"] != "ok");
+    of_check.map(ToString::to_string).collect()
+}
+
+#[test]
+fn example_gives_its_doctor_no_reason_to_complain() {
+    let _workers = (script_worker(), decoder_worker());
+    let found = run_doctor(&TestHome::new(), "postgres://satchel@127.0.0.1:1/satchel");
+    for check in ["configuration", "web", "metrics", "permissions", "scripts", "documents", "sandbox", "schedule"] {
+        assert_eq!(complaints(&found, check), [] as [&str; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn role_of_the_example_owns_its_schema_and_nothing_else() {
+    let Some(server) = required(PostgresServer::start_private().await) else { return };
+    let database = server.create_database().await.expect("the server was just started");
+    let home = TestHome::new();
+    let secrets = format!("{}/", write_secrets(&home).display());
+    let roles = home.write_file("roles.sql", read_example("roles.sql").replace(SECRETS_DIR, &secrets));
+    let mut psql = Command::new("psql");
+    psql.args(["--no-psqlrc", "--host=127.0.0.1", "--username=postgres", "--dbname=tests", "--set=ON_ERROR_STOP=1"]);
+    let made = run_to_end(psql.args(["--port", &database.port().to_string(), "--file"]).arg(roles));
+    assert_eq!(made.exit_code(), Some(0), "{made:#?}");
+    let found = run_doctor(&home, &format!("postgres://satchel:canary-satchel@127.0.0.1:{}/tests", database.port()));
+    assert_eq!(complaints(&found, "database"), [] as [&str; 0], "{found:#}");
+    let texts = found.to_string();
+    assert!(
+        texts.contains("schema `satchel` of the database `tests`") && texts.contains("the first start creates"),
+        "{texts}"
+    );
 }
 
 #[test]
