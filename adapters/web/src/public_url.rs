@@ -99,7 +99,8 @@ impl HostAllowList {
     pub(crate) fn find_origin(&self, host: &str) -> Option<OwnOrigin> {
         let authority: Authority = host.parse().ok()?;
         let after_host = authority.as_str().strip_prefix(authority.host())?;
-        if !after_host.is_empty() && authority.port_u16().is_none() {
+        let has_port = after_host.starts_with(':') && authority.port_u16().is_some();
+        if !after_host.is_empty() && !has_port {
             return None;
         }
         if let Some(public) =
