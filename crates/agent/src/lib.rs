@@ -27,6 +27,7 @@ mod script_turn;
 pub mod tasks;
 pub mod toolbox;
 mod voice_notes;
+mod zones;
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -63,7 +64,7 @@ pub enum SteeringMode {
 /// How all agents behave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// The time zone of the times in the headings of messages.
+    /// The time zone of people who have chosen none.
     pub time_zone: TimeZone,
     /// The most model calls of one turn.
     pub max_model_calls: u32,

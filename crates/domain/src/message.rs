@@ -23,6 +23,9 @@ pub struct MessageOrigin {
     /// Who; `None` where only one person writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
+    /// The name of the time zone that its sender had chosen then; `None` is the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
 }
 
 /// One message of a conversation.
@@ -140,10 +143,14 @@ mod tests {
 
     #[test]
     fn an_origin_is_read_as_it_was_stored() {
-        let origin = |sender| Some(MessageOrigin { sent_at: Timestamp(5), sender });
+        let origin = |sender, timezone: Option<&str>| {
+            Some(MessageOrigin { sent_at: Timestamp(5), sender, timezone: timezone.map(str::to_owned) })
+        };
+        let ada = json!({ "id": "7", "name": "Ada" });
         for (origin, stored) in [
-            (origin(None), json!({ "sent_at": 5 })),
-            (origin(Some(Sender::new("7", "Ada"))), json!({ "sent_at": 5, "sender": { "id": "7", "name": "Ada" } })),
+            (origin(None, None), json!({ "sent_at": 5 })),
+            (origin(None, Some("Asia/Tokyo")), json!({ "sent_at": 5, "timezone": "Asia/Tokyo" })),
+            (origin(Some(Sender::new("7", "Ada")), None), json!({ "sent_at": 5, "sender": ada })),
         ] {
             let message = HistoryMessage::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin };
             let value = serde_json::to_value(&message).unwrap();

@@ -127,7 +127,11 @@ pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> Completed
                 text: "question".into(),
                 attachments: Vec::new(),
                 refused: Vec::new(),
-                origin: Some(MessageOrigin { sent_at: Timestamp(5), sender: Some(Sender::new("7", "Ada")) }),
+                origin: Some(MessageOrigin {
+                    sent_at: Timestamp(5),
+                    sender: Some(Sender::new("7", "Ada")),
+                    timezone: Some("Asia/Tokyo".into()),
+                }),
             },
             HistoryMessage::Model { text: "reply".into(), calls: Vec::new() },
         ]),

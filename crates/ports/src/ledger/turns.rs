@@ -141,7 +141,8 @@ pub struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Returns when the message was sent and, in a group, by whom; a system task has no sender.
+    /// Returns when the message was sent and, in a group, by whom; a system task has no sender. Which time zone the
+    /// sender has chosen is no part of a message.
     #[must_use]
     pub fn origin(&self) -> MessageOrigin {
         let InboundMessage { group, system_task, sender, sent_at, .. } = &self.message;
@@ -149,6 +150,7 @@ impl QueuedMessage {
         MessageOrigin {
             sent_at: sent_at.unwrap_or(self.received_at),
             sender: (*group && !is_own).then(|| sender.clone()),
+            timezone: None,
         }
     }
 }

@@ -114,6 +114,47 @@ async fn an_injected_message_is_headed_now_and_later() {
     assert_eq!(later[4..6], headed, "{later:?}");
 }
 
+/// Monday evening in Europe is Tuesday in Japan: "tomorrow" is another day there, as it is for the tools.
+#[tokio::test(start_paused = true)]
+async fn heading_is_in_the_zone_that_its_sender_has_chosen() {
+    let mut abroad = stage(vec![says("Noted.")], sent(2, "tomorrow at nine", Duration::ZERO));
+    abroad.zones.insert("console:owner", "Asia/Tokyo");
+    let first = abroad.play().await;
+    let heading = "Tuesday 2026-11-24 02:05 (Asia/Tokyo, UTC+09:00), on console:";
+    assert_eq!(texts(&first, 0), [heading, "tomorrow at nine"]);
+
+    // Back home, what was written abroad keeps its time: the next request starts with the last one.
+    let mut home = stage(vec![says("Ok.")], sent(3, "back", Duration::from_secs(86_400)));
+    home.turn.history = history(&first).into();
+    let heading_at_home = "Tuesday 2026-11-24 18:05 (UTC+01:00), on console:";
+    let expected = [heading, "tomorrow at nine", "Noted.", heading_at_home, "back"];
+    assert_eq!(texts(&home.play().await, 0), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_message_of_a_group_is_headed_in_its_senders_own_zone() {
+    let look = || calls(&[("look", json!({}))]);
+    let mut live = stage(vec![look(), says("Both done.")], sent_in_group(2, "one", Duration::ZERO));
+    live.zones = [("console:7", "America/New_York"), ("console:8", "Asia/Tokyo")].into();
+    live.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(ToolOutcome::from_text("seen"))
+    }));
+    let mut bob = sent_in_group(9, "two", Duration::from_secs(60));
+    bob.message.sender = Sender::new("8", "Bob");
+    live.arrives_after(Duration::from_millis(500), bob);
+    let live = live.play().await;
+    let shown = texts(&live, 1);
+    assert!(shown[0].starts_with("Monday 2026-11-23 12:05 (America/New_York, UTC-05:00), on console"), "{shown:?}");
+    let from_bob = "Tuesday 2026-11-24 02:06 (Asia/Tokyo, UTC+09:00), on console, from \"Bob\" (id 8):";
+    assert_eq!(shown[shown.len() - 2..], [from_bob, "two"]);
+
+    let mut later = stage(vec![says("Ok.")], sent_in_group(3, "later", Duration::from_secs(600)));
+    later.turn.history = history(&live).into();
+    let later = texts(&later.play().await, 0);
+    assert_eq!((&later[0], &later[4..6]), (&shown[0], &[from_bob.to_owned(), "two".to_owned()][..]));
+}
+
 /// As the next process reads it.
 fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledger::JournalEntry {
     serde_json::from_value(serde_json::to_value(entry).unwrap()).unwrap()
@@ -123,7 +164,8 @@ fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledg
 async fn older_history_has_no_headings() {
     let person = |origin| HistoryMessage::Person { text: "old".into(), attachments: vec![], refused: vec![], origin };
     let mut stage = stage(vec![says("Ok.")], sent(2, "new", Duration::ZERO));
-    stage.turn.history = [person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None }))].into();
+    stage.turn.history =
+        [person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None, timezone: None }))].into();
     let heading = "Monday 2026-11-23 18:05 (UTC+01:00), on console:";
     assert_eq!(texts(&stage.play().await, 0), ["old", heading, "old", heading, "new"]);
 }
