@@ -24,12 +24,13 @@ row_struct! {
         sequence: i64,
         text: String,
         files: String,
-        is_search: bool,
+        is_command: bool,
     }
 }
 
-/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. A search
-/// in a chat is no turn that another one is to find.
+/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. Commands and
+/// what Satchel answered to them are no talk: a turn that starts with a slash and left nothing in the history is one, and so is
+/// a search.
 pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
     // Those that another process indexes or changes just now are left to it.
     let next: Vec<(i64,)> = db
@@ -42,7 +43,7 @@ pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&Chan
         .await?;
     let next: Vec<i64> = next.into_iter().map(|(sequence,)| sequence).collect();
     for turn in read_texts(db, &next).await? {
-        if turn.is_search {
+        if turn.is_command {
             continue;
         }
         db.run(
@@ -69,9 +70,11 @@ async fn read_texts(db: &Database, turns: &Vec<i64>) -> Result<Vec<UnindexedTurn
                   WHERE forgotten_at IS NULL AND visibility = 'deliver' AND turn IN (SELECT answering.id
                       UNION ALL SELECT turn FROM inbox WHERE consumed_by = answering.id AND consumed_by <> turn)), '')
                   AS files,
-              EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id
-                  AND (trim(message::json ->> 'text') ILIKE '/find' OR trim(message::json ->> 'text') ILIKE '/find %'))
-                  AS is_search
+              EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id AND trim(message::json ->> 'text') LIKE '/%'
+                  AND (trim(message::json ->> 'text') ILIKE '/find' OR trim(message::json ->> 'text') ILIKE '/find %'
+                      OR NOT EXISTS (SELECT 1 FROM history
+                          WHERE history.lane = answering.lane AND history.turn = answering.id)))
+                  AS is_command
           FROM turns AS answering WHERE answering.sequence = ANY($1)",
         params![turns],
     )

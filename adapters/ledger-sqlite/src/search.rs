@@ -25,8 +25,9 @@ macro_rules! next_turns {
     };
 }
 
-/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. A search
-/// in a chat is no turn that another one is to find.
+/// Indexes completed turns, the newest first, up to 65 536 characters of each text; returns how many are left. Commands and
+/// what Satchel answered to them are no talk: a turn that starts with a slash and left nothing in the history is one, and so is
+/// a search.
 pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&ChannelName>) -> Result<u64> {
     let channel_name = channel.map(ChannelName::as_str);
     let next: &[Parameter<'_>] = params![limit, channel_name];
@@ -44,8 +45,10 @@ pub(crate) async fn index_turns(db: &Database, limit: u32, channel: Option<&Chan
                   WHERE forgotten_at IS NULL AND visibility = 'deliver' AND turn IN (SELECT answering.id \
                       UNION ALL SELECT turn FROM inbox WHERE consumed_by = answering.id AND consumed_by <> turn)) \
              FROM turns AS answering JOIN lanes ON lanes.id = lane \
-             WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id \
-                 AND (trim(message ->> 'text') LIKE '/find' OR trim(message ->> 'text') LIKE '/find %')) \
+             WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE turn = answering.id AND trim(message ->> 'text') LIKE '/%' \
+                 AND (trim(message ->> 'text') LIKE '/find' OR trim(message ->> 'text') LIKE '/find %' \
+                     OR NOT EXISTS (SELECT 1 FROM history \
+                         WHERE history.lane = answering.lane AND history.turn = answering.id))) \
                AND answering.sequence IN ",
             next_turns!()
         ),

@@ -35,7 +35,7 @@ pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
-    files::{list_files, resend_files, revoke_file_links},
+    files::{list_files, list_named_files, resend_files, revoke_file_links},
     find::find,
     forget_all::forget_all,
     help::{PERSONA_COMMAND, REMIND_COMMAND, SCHEDULES_COMMAND, TIMEZONE_COMMAND},
@@ -55,9 +55,11 @@ const MAX_LISTED: u32 = 30;
 pub enum ChatCommand {
     /// Lists the conversation's files, a page of them, counted from 1.
     Files(u64),
+    /// Lists the conversation's files whose names have these words.
+    NamedFiles(FindCommand),
     /// Finds what was said in the conversation.
     Find(FindCommand),
-    /// Sends files again, by their numbers; as given, so that a mistake can be named.
+    /// Sends files again, by their numbers, or one by its name; as given, so that a mistake can be named.
     Resend(Vec<String>),
     /// Revokes all links to files, by their numbers; as given.
     Unlink(Vec<String>),
@@ -133,8 +135,11 @@ impl ChatCommand {
         match (name.as_str(), arguments.is_empty()) {
             ("files", true) => Some(Self::Files(1)),
             ("files", false) => {
-                let [page] = arguments.as_slice() else { return None };
-                page.parse().ok().filter(|page| *page > 0).map(Self::Files)
+                let page = match arguments.as_slice() {
+                    [page] => page.parse().ok().filter(|page| *page > 0),
+                    _ => None,
+                };
+                Some(page.map_or_else(|| Self::NamedFiles(FindCommand::parse(arguments_text(text))), Self::Files))
             }
             ("find", _) => Some(Self::Find(FindCommand::parse(arguments_text(text)))),
             ("resend", _) => Some(Self::Resend(arguments)),
@@ -251,6 +256,7 @@ pub async fn handle_command(
     let mut buttons = Vec::new();
     let response = match command {
         ChatCommand::Files(page) => list_files(&*ledger.archive, conversation, *page).await?,
+        ChatCommand::NamedFiles(command) => list_named_files(&*ledger.archive, conversation, command).await?,
         ChatCommand::Find(command) => {
             let zone = person_zone(&*ledger.reminders, context, zone).await?;
             find(command, ledger, context, &zone).await?

@@ -158,11 +158,11 @@ pub async fn show_usage(storage: &dyn Storage, json: bool, out: &mut dyn Write) 
     Ok(())
 }
 
-/// Removes files for good, one after the other.
+/// Removes files for good, one after the other. Where one of them can't be found, none is removed.
 ///
 /// # Errors
 /// When there is no such file, a number is ambiguous, something still needs a file, the stores fail, or the output
-/// can't be written. Files that were named before it are removed.
+/// can't be written. Files that were named before one that is still needed are removed.
 pub async fn remove(
     ledger: &Ledger,
     blobs: &dyn Blobs,
@@ -170,9 +170,12 @@ pub async fn remove(
     conversation: Option<&ConversationId>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let mut found = Vec::new();
     for file in files {
         let selector = AttachmentSelector { file: *file, conversation: conversation.cloned() };
-        let Attachment { conversation, number, .. } = find_attachment(&*ledger.archive, &selector).await?;
+        found.push(find_attachment(&*ledger.archive, &selector).await?);
+    }
+    for Attachment { conversation, number, .. } in found {
         let request = ForgetRequest { conversation: conversation.clone(), number: number.get(), restricted_to: None };
         match forget_file(&*ledger.storage, blobs, &request).await? {
             ForgetOutcome::Forgotten(attachment) => {

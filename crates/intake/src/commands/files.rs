@@ -8,6 +8,7 @@ use satchel_ports::{
     ledger::{AttachmentKey, AttachmentQuery, OutboxQuery},
 };
 
+use super::FindCommand;
 use crate::pairing::CommandContext;
 
 /// How many files a page has.
@@ -47,6 +48,61 @@ pub(super) async fn list_files(
     Ok(OutgoingResponse::from_text(text))
 }
 
+/// Lists a page of the files with these words in their names, the newest first.
+pub(super) async fn list_named_files(
+    archive: &dyn Archive,
+    conversation: &ConversationId,
+    command: &FindCommand,
+) -> Result<OutgoingResponse, LedgerError> {
+    let FindCommand { text: searched, page } = command;
+    let words: Vec<&str> = searched.split_whitespace().collect();
+    let named = find_named(archive, conversation, &words).await?;
+    let quoted = to_inline_code(searched, MAX_NAME_CHARS);
+    let skipped = (page - 1).saturating_mul(PAGE_SIZE as usize);
+    let listed = named.get(skipped..).unwrap_or_default();
+    if listed.is_empty() {
+        return Ok(OutgoingResponse::from_text(match page {
+            1 => format!("No file here has {quoted} in its name. `/files` lists them all."),
+            _ => format!("There is no page {page} of files with {quoted} in their names."),
+        }));
+    }
+    let mut text = match page {
+        1 => format!("Files with {quoted} in their names, newest first:\n\n"),
+        _ => format!("Files with {quoted} in their names, page {page}:\n\n"),
+    };
+    for attachment in listed.iter().take(PAGE_SIZE as usize) {
+        let _ = writeln!(text, "- {}", describe_file(attachment));
+    }
+    text.push_str("\nTo get one back, send `/resend` and its number.");
+    if listed.len() > PAGE_SIZE as usize {
+        let older = to_inline_code(&format!("/files {searched} /{}", page + 1), usize::MAX);
+        let _ = write!(text, "\nOlder ones: {older}");
+    }
+    Ok(OutgoingResponse::from_text(text))
+}
+
+/// Reads the files that people may see and that have all words in their names, in upper or lower case, the newest first.
+pub(super) async fn find_named(
+    archive: &dyn Archive,
+    conversation: &ConversationId,
+    words: &[&str],
+) -> Result<Vec<Attachment>, LedgerError> {
+    let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let query = AttachmentQuery {
+        conversation: Some(conversation.clone()),
+        visibility: Some(Visibility::Deliver),
+        // The longest word leaves the fewest files to read.
+        name_contains: words.iter().max_by_key(|word| word.len()).cloned(),
+        ..AttachmentQuery::default()
+    };
+    let mut named = archive.attachments(&query).await?;
+    named.retain(|file| {
+        let name = file.filename.as_str().to_lowercase();
+        words.iter().all(|word| name.contains(word))
+    });
+    Ok(named)
+}
+
 /// Reads a page of the files that people may see, and whether there are more behind them.
 async fn visible_files(
     archive: &dyn Archive,
@@ -66,13 +122,19 @@ async fn visible_files(
     Ok((listed, has_more))
 }
 
+/// Sends files again, by their numbers, or one by its name.
 pub(super) async fn resend_files(
     archive: &dyn Archive,
     conversation: &ConversationId,
     numbers: &[String],
 ) -> Result<OutgoingResponse, LedgerError> {
     if numbers.is_empty() {
-        return Ok(OutgoingResponse::from_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
+        return Ok(OutgoingResponse::from_text(
+            "Which file? `/resend 17` sends #17 again, `/resend plan.pdf` the one of that name; `/files` lists them all.",
+        ));
+    }
+    if numbers.iter().all(|argument| parse_number(argument).is_none()) {
+        return resend_named_file(archive, conversation, numbers).await;
     }
     if numbers.len() > MAX_NUMBERS {
         return Ok(too_many_numbers("/resend", numbers));
@@ -81,6 +143,45 @@ pub(super) async fn resend_files(
         resolve_numbers(archive, conversation, numbers, Resolvable::Delivered).await?;
     attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
     Ok(OutgoingResponse { text: unknown, voice: None, attachments })
+}
+
+/// Sends the newest file of a name, or else the only one that has all words in its name.
+async fn resend_named_file(
+    archive: &dyn Archive,
+    conversation: &ConversationId,
+    words: &[String],
+) -> Result<OutgoingResponse, LedgerError> {
+    let name = words.join(" ");
+    let quoted = to_inline_code(&name, MAX_NAME_CHARS);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut named = find_named(archive, conversation, &words).await?;
+    let has_name = |file: &Attachment| file.filename.as_str().to_lowercase() == name.to_lowercase();
+    let of_name = named.iter().filter(|file| has_name(file)).count();
+    if of_name > 0 {
+        named.retain(has_name);
+    }
+    let text = match (of_name, named.len()) {
+        (_, 0) => Some(format!("No file here has {quoted} in its name. `/files` lists them all.")),
+        (_, 1) => None,
+        (0, _) => {
+            let mut text = format!("Several files have {quoted} in their names:\n\n");
+            for file in named.drain(..).take(PAGE_SIZE as usize) {
+                let _ = writeln!(text, "- {}", describe_file(&file));
+            }
+            text.push_str("\nTo get one, send `/resend` and its number.");
+            Some(text)
+        }
+        (count, _) => {
+            named.truncate(1);
+            Some(format!("This is the newest of {count} files of that name: `/files` and the name lists them."))
+        }
+    };
+    Ok(OutgoingResponse { text, voice: None, attachments: named })
+}
+
+/// Reads the number of a file as people write it.
+fn parse_number(argument: &str) -> Option<u64> {
+    argument.trim_matches([',', '#']).parse().ok()
 }
 
 /// Revokes all links to files; repeated, it revokes those that were made since, too.
@@ -165,8 +266,7 @@ async fn resolve_numbers(
     let mut attachments: Vec<Attachment> = Vec::new();
     let (mut unknown, mut forgotten) = (Vec::new(), Vec::new());
     for argument in numbers {
-        let number = argument.trim_matches([',', '#']).parse().ok();
-        let found = match number {
+        let found = match parse_number(argument) {
             Some(number) => archive.attachment(conversation, AttachmentKey::Number(number)).await?,
             None => None,
         };
@@ -343,6 +443,59 @@ mod tests {
         );
         assert!(last.contains("#40 ") && last.contains("#2 ") && !last.contains("Older"), "{last}");
         assert_eq!(page(22).await, "There is no page 22. `/files` lists the newest files.");
+    }
+
+    /// A conversation with these files, the oldest first.
+    fn archive_with(names: &'static [&'static str]) -> MockArchive {
+        let mut files: Vec<Attachment> = (1..).zip(names).map(|(number, name)| file(number, name)).collect();
+        files.reverse();
+        let mut archive = MockArchive::new();
+        archive.expect_attachments().returning(move |query| {
+            let contained = query.name_contains.clone().unwrap_or_default();
+            let has_name = |file: &&Attachment| file.filename.as_str().to_lowercase().contains(&contained);
+            Ok(files.iter().filter(has_name).cloned().collect())
+        });
+        archive
+    }
+
+    #[tokio::test]
+    async fn file_is_resent_by_its_name() {
+        let archive = archive_with(&["plan.pdf", "Beach photo.jpg", "Plan B.pdf", "plan.pdf", "old beach.png"]);
+        let resend = async |given: &str| {
+            let answer = resend_files(&archive, &conversation(), &numbers(given)).await.unwrap();
+            let numbers: Vec<u64> = answer.attachments.iter().map(|file| file.number.get()).collect();
+            (numbers, answer.text.unwrap_or_default())
+        };
+        assert_eq!(resend("BEACH photo.jpg").await, (vec![2], String::new()));
+        assert_eq!(resend("photo beach").await, (vec![2], String::new()), "the words in any order");
+        let newest = "This is the newest of 2 files of that name: `/files` and the name lists them.";
+        assert_eq!(resend("plan.pdf").await, (vec![4], newest.to_owned()));
+        let (sent, text) = resend("beach").await;
+        assert_eq!(sent, [] as [u64; 0]);
+        assert!(text.starts_with("Several files have `beach` in their names:\n\n- #5 `old beach.png`"), "{text}");
+        assert!(text.contains("- #2 `Beach photo.jpg`") && text.ends_with("send `/resend` and its number."), "{text}");
+        let missing = "No file here has `rent` in its name. `/files` lists them all.";
+        assert_eq!(resend("rent").await, (vec![], missing.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn files_are_listed_by_words_of_their_names() {
+        let archive = archive_with(&["plan.pdf", "Beach photo.jpg", "Plan B.pdf"]);
+        let list = async |given: &str| {
+            let command = FindCommand::parse(given);
+            list_named_files(&archive, &conversation(), &command).await.unwrap().text.unwrap()
+        };
+        let text = list("PLAN pdf").await;
+        let expected = "Files with `PLAN pdf` in their names, newest first:\n\n- #3 `Plan B.pdf` image/jpeg 245 KB\n\
+                        - #1 `plan.pdf` image/jpeg 245 KB\n\nTo get one back, send `/resend` and its number.";
+        assert_eq!(text, expected);
+        assert_eq!(list("rent").await, "No file here has `rent` in its name. `/files` lists them all.");
+        assert_eq!(list("plan /2").await, "There is no page 2 of files with `plan` in their names.");
+        let many = archive_with(&["plan.pdf"; 31]);
+        let text = list_named_files(&many, &conversation(), &FindCommand::parse("plan")).await.unwrap().text.unwrap();
+        assert!(text.ends_with("Older ones: `/files plan /2`"), "{text}");
+        let last = list_named_files(&many, &conversation(), &FindCommand::parse("plan /2")).await.unwrap();
+        assert_eq!(last.text.unwrap().matches("\n- #").count(), 1);
     }
 
     #[tokio::test]

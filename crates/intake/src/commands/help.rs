@@ -77,9 +77,9 @@ const REMINDER_MENU: [(&str, &str); 3] = [
 const HELP: &str = "\
 Send me messages and files, and ask for your files back at any time.
 
-- `/files` lists the files of this conversation, each with its number
-- `/find rent contract` finds messages, replies and files of this conversation by words
-- `/resend 17` sends file #17 again; several numbers send several
+- `/files` lists the files of this conversation, each with its number, `/files rent` those with that word in their names
+- `/find rent contract` finds files, messages and replies of this conversation by words
+- `/resend 17` sends file #17 again, `/resend plan.pdf` the one of that name; several numbers send several
 - `/usage` shows how much space files take up, `/forget 17` removes file #17 for good, `/forget all` everything here
 - `/undo` brings back the files of the workspace that were deleted last, for a day
 - `/outbox` shows what is still being sent and what could not be delivered

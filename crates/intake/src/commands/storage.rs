@@ -144,26 +144,32 @@ enum ForgetTarget {
     Workspace(WorkspacePath),
 }
 
-/// Reads what stands behind `/forget`.
+/// Reads what stands behind `/forget`. If a part of it is wrong, the rest may be, too: nothing is forgotten.
 fn parse_targets(arguments: &[String]) -> Result<Vec<ForgetTarget>, String> {
     let mut targets = Vec::new();
     for argument in arguments {
         let text = argument.trim_matches(',');
         let number = |text: &str| text.trim_matches('#').parse::<u64>().ok();
         if let Some(path) = text.strip_prefix(WORKSPACE_PREFIX) {
-            let path = path
-                .parse()
-                .map_err(|error| format!("I can't read {}: {error}", to_inline_code(text, MAX_NAME_CHARS)))?;
+            let path = path.parse().map_err(|error| {
+                format!("I can't read {}: {error}. Nothing was removed.", to_inline_code(text, MAX_NAME_CHARS))
+            })?;
             targets.push(ForgetTarget::Workspace(path));
         } else if let Some(number) = number(text) {
             targets.push(ForgetTarget::File { number, in_range: false });
         } else if let Some((first, last)) = text.split_once('-').and_then(|(a, b)| Some((number(a)?, number(b)?))) {
+            if first > last {
+                return Err(format!(
+                    "{} is no range: its first number is larger than its last. Nothing was removed.",
+                    to_inline_code(text, MAX_NAME_CHARS)
+                ));
+            }
             let numbers = (first..=last).take(MAX_FORGET_TARGETS + 1);
             targets.extend(numbers.map(|number| ForgetTarget::File { number, in_range: true }));
         } else {
             return Err(format!(
                 "{} is not a file number. Use a number (`/forget 17`), a range (`/forget 3-8`), or \
-                 `workspace:` and a path.",
+                 `workspace:` and a path. Nothing was removed.",
                 to_inline_code(text, MAX_NAME_CHARS)
             ));
         }

@@ -13,8 +13,9 @@ use crate::access::{AccessPolicy, ChannelAccess, IMPLICIT_OWNER_ID};
 #[rstest]
 #[case("/files", Some(ChatCommand::Files(1)))]
 #[case("/files 3", Some(ChatCommand::Files(3)))]
-#[case("/files 0", None)]
-#[case("/files please", None)]
+#[case("/files 0", Some(ChatCommand::NamedFiles(named("0", 1))))]
+#[case("/files rent  contract", Some(ChatCommand::NamedFiles(named("rent  contract", 1))))]
+#[case("/files rent /2", Some(ChatCommand::NamedFiles(named("rent", 2))))]
 #[case("  /HELP \n", Some(ChatCommand::Explain(Explanation::Commands)))]
 #[case("/resend 17 #18", Some(ChatCommand::Resend(vec!["17".into(), "#18".into()])))]
 #[case("/resend", Some(ChatCommand::Resend(vec![])))]
@@ -47,6 +48,10 @@ use crate::access::{AccessPolicy, ChannelAccess, IMPLICIT_OWNER_ID};
 #[case("", None)]
 fn only_what_satchel_knows_is_a_command(#[case] text: &str, #[case] command: Option<ChatCommand>) {
     assert_eq!(ChatCommand::parse(text), command);
+}
+
+fn named(text: &str, page: usize) -> FindCommand {
+    FindCommand { text: text.to_owned(), page }
 }
 
 #[rstest]

@@ -233,6 +233,26 @@ pub async fn search_stays_within_its_conversation(fixture: &impl LedgerFixture) 
     assert_eq!(search(&ledger, "rent").await.len(), 3, "the name and two turns");
 }
 
+/// Catches: a list of files or of matches that the next search finds instead of what was said, and a reply of the model that
+/// isn't found because the message looked like a command.
+pub async fn search_finds_no_answer_to_a_command(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    exchange(&ledger, &message_in("web:a", "1", "the rent"), "paid").await;
+    for (key, text, reply) in [("2", " /usage", "the largest: rent.pdf"), ("3", "/files rent", "#1 rent.pdf")] {
+        let (lease, turn) = receive(&ledger, &message_in("web:a", key, text)).await;
+        let completed = CompletedTurn {
+            response: OutgoingResponse::from_text(reply),
+            history: HistoryChange::Append(Vec::new()),
+            ..completed_turn(turn, text_parts(&[reply]))
+        };
+        let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+        settle(&ledger, &lease, &sent_settlement(&part, &format!("of-{key}"))).await;
+    }
+    assert_eq!(search(&ledger, "rent").await, ["web:a: the [rent]\npaid"]);
+    exchange(&ledger, &message_in("web:a", "4", "/summarize the lease"), "The rent is due in May.").await;
+    assert_eq!(search(&ledger, "rent").await.len(), 2, "the model answered");
+}
+
 /// Catches: turns of an older database that are never indexed, or that keep a search waiting.
 pub async fn turns_are_indexed_step_by_step(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

@@ -224,6 +224,7 @@ macro_rules! conversations_contract {
             conversations::words_are_found_where_they_were_said
             conversations::files_are_found_until_they_are_forgotten
             conversations::search_stays_within_its_conversation
+            conversations::search_finds_no_answer_to_a_command
             conversations::turns_are_indexed_step_by_step
             conversations::forgotten_conversation_leaves_only_keys
             conversations::turn_forgets_what_came_before_it

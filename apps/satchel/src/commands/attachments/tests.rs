@@ -192,4 +192,6 @@ async fn removed_files_are_listed_and_needed_ones_fail() {
     assert!(removed.unwrap_err().contains("isn't answered yet"));
     let (removed, out) = remove(done(), &[FileSelectorArg::Number(9)]).await;
     assert!(removed.unwrap_err().contains("no file #9") && out.is_empty());
+    let (removed, out) = remove(done(), &[FileSelectorArg::Number(2), FileSelectorArg::Number(9)]).await;
+    assert!(removed.unwrap_err().contains("no file #9") && out.is_empty(), "nothing is removed: {out}");
 }
