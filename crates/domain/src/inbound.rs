@@ -70,6 +70,22 @@ pub struct FileReference {
     /// Whether it is a voice note: its transcription counts as the sender's text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub voice_note: bool,
+    /// The platform's name of the file, where it is the same in every message that has the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_id: Option<String>,
+    /// Where the message only quotes it: the conversation may have the file already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quoted: Option<QuotedFile>,
+}
+
+/// A file of a message that its sender replies to or forwards.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct QuotedFile {
+    /// The message that shows it, where that is the bot's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown_in: Option<MessageRef>,
+    /// Which of the files of that message it is, from 0.
+    pub index: u32,
 }
 
 impl FileReference {
@@ -85,6 +101,8 @@ impl FileReference {
             caption: String::new(),
             stored: None,
             voice_note: false,
+            platform_id: None,
+            quoted: None,
         }
     }
 

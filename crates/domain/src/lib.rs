@@ -45,7 +45,9 @@ pub use ending::Ending;
 pub use error_chain::error_chain;
 pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, LoginId, PartId, TurnId};
-pub use inbound::{FileReference, InboundMessage, RefusedFile, SATCHEL_SENDER_ID, Sender, UndecodableUpdate};
+pub use inbound::{
+    FileReference, InboundMessage, QuotedFile, RefusedFile, SATCHEL_SENDER_ID, Sender, UndecodableUpdate,
+};
 pub use message::{HistoryMessage, MessageOrigin, ToolCall};
 pub use outcome::{
     OutcomeFile, OutcomeNotice, Picture, RecordedOutcome, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest,

@@ -79,6 +79,7 @@ pub struct PrepareContext<'a> {
 /// When the ledger fails or the lane is lost. A file that can't be fetched is no error: it is refused; nor is a
 /// voice note that can't be transcribed.
 pub async fn prepare_turn(context: PrepareContext<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
+    adopt_quoted_files(context, &mut turn).await?;
     let mut waiting = Vec::new();
     let mut nth = 0;
     for (message_index, message) in turn.messages.iter().enumerate() {
@@ -109,6 +110,20 @@ pub async fn prepare_turn(context: PrepareContext<'_>, mut turn: QueuedTurn) -> 
     }
     drop(fetched);
     transcribe::transcribe_voice_notes(context, turn).await
+}
+
+/// Takes what the conversation has already for the files that the messages only quote: who replies to a photo brings no
+/// second one.
+async fn adopt_quoted_files(context: PrepareContext<'_>, turn: &mut QueuedTurn) -> Result<(), LedgerError> {
+    for message in &mut turn.messages {
+        for (index, file) in (0_u32..).zip(&mut message.files) {
+            let is_quoted = matches!(file, InboundFileState::Waiting(reference) if reference.quoted.is_some());
+            if is_quoted && let Some(known) = context.turns.adopt_file(context.lease, message.id, index).await? {
+                *file = InboundFileState::Stored(known);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses every file of the turn that still waits, for a turn that is given up.

@@ -83,6 +83,9 @@ impl<'a> ForgottenFile<'a> {
         tombstone.erase();
         reference["filename"] = Value::from(tombstone.filename.as_str());
         reference["locator"] = Value::from("");
+        if let Some(fields) = reference.as_object_mut() {
+            fields.remove("platform_id");
+        }
         reference["caption"] = Value::from("");
     }
 

@@ -5,7 +5,8 @@ mod text;
 use std::{iter, sync::Arc};
 
 use satchel_domain::{
-    ConversationId, FileReference, Filename, InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char,
+    ConversationId, FileReference, Filename, InboundMessage, MessageRef, QuotedFile, Sender, Timestamp,
+    filename::is_unsafe_char,
 };
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -354,7 +355,8 @@ fn message_files(message: &Message) -> Vec<FileReference> {
 /// Returns the files of a message that the sender replies to, or forwards with `head`. A voice message among them is
 /// someone else's, so it counts as an audio file and not as the sender's voice note.
 fn quoted_files(content: &MessageContent, head: &MessageHeader) -> Vec<FileReference> {
-    file_references(content, head).collect()
+    let quote = |(index, file)| FileReference { quoted: Some(QuotedFile { shown_in: None, index }), ..file };
+    (0..).zip(file_references(content, head)).map(quote).collect()
 }
 
 fn file_references<'a>(
@@ -375,6 +377,7 @@ fn file_references<'a>(
             bytes: attachment.size,
             source_url: Some(attachment.url.clone()),
             caption: attachment.description.clone().unwrap_or_default(),
+            platform_id: Some(attachment.id.0.to_string()),
             ..FileReference::new(locator, Filename::from_untrusted(&original_name(attachment)))
         }
     })

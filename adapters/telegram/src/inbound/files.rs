@@ -1,6 +1,6 @@
 //! References to the files of a message, with recognisable names. Pure.
 
-use satchel_domain::{FileReference, Filename};
+use satchel_domain::{FileReference, Filename, QuotedFile};
 use serde_json::Value;
 
 use super::wire::{FileLocator, MediaFile, MessageContent, PaidMedia};
@@ -55,7 +55,9 @@ pub(crate) fn file_references(content: &MessageContent, message_id: i64) -> Vec<
 /// Returns the files of a message that the sender forwards or replies to. A voice note in them is someone else's, so it
 /// is treated as a recording and not as the sender's own words.
 pub(crate) fn quoted_file_references(content: &MessageContent, message_id: i64) -> Vec<FileReference> {
-    file_references(content, message_id).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
+    let quote =
+        |(index, file)| FileReference { voice_note: false, quoted: Some(QuotedFile { shown_in: None, index }), ..file };
+    (0..).zip(file_references(content, message_id)).map(quote).collect()
 }
 
 struct FileCollector {
@@ -114,6 +116,7 @@ impl FileCollector {
         self.files.push(FileReference {
             mime,
             bytes: file.file_size,
+            platform_id: file.file_unique_id.clone(),
             ..FileReference::new(locator.expect("a text is JSON"), Filename::from_untrusted(&name))
         });
     }

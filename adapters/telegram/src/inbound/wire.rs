@@ -63,6 +63,8 @@ pub(crate) struct TextQuote {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MediaFile {
     pub(crate) file_id: String,
+    /// The same in every message and for every bot, while `file_id` isn't.
+    pub(crate) file_unique_id: Option<String>,
     pub(crate) file_size: Option<u64>,
     pub(crate) file_name: Option<String>,
     pub(crate) mime_type: Option<String>,

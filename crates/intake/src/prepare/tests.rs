@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
-use satchel_domain::{Filename, InboundMessage, MediaInfo, Sender, Sha256, Timestamp};
+use satchel_domain::{Filename, InboundMessage, MediaInfo, QuotedFile, Sender, Sha256, Timestamp};
 use satchel_ports::{
     ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockTurns, SequentialIds, StoredBlob, TokioClock,
     ledger::{ConversationSettings, QueuedMessage},
@@ -70,7 +70,15 @@ async fn fetch_all(channel: MockChannel, blobs: MockBlobs, files: Vec<FileRefere
 }
 
 async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) -> Vec<InboundFileState> {
-    let ledger = ledger();
+    fetch_with(channel, blobs, ledger(), turn).await
+}
+
+async fn fetch_with(
+    channel: MockChannel,
+    blobs: MockBlobs,
+    ledger: MockTurns,
+    turn: QueuedTurn,
+) -> Vec<InboundFileState> {
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
     let limits = InboundLimits { max_file_bytes: 100, max_files_per_turn: 2, fetch_timeout: Duration::from_secs(10) };
     let access = AccessPolicy::default().with_owner_on([lease.conversation.channel().clone()]);
@@ -102,6 +110,31 @@ async fn stored_files_have_detected_type_and_number() {
     let files = fetch_all(channel, blobs(), vec![reference("a.jpg", None), reference("b.jpg", None)]).await;
     let InboundFileState::Stored(second) = &files[1] else { panic!("{files:?}") };
     assert_eq!((second.number.get(), second.mime.as_str(), second.filename.as_str()), (2, "image/png", "b.jpg"));
+}
+
+#[tokio::test]
+async fn quoted_file_that_the_conversation_has_is_not_fetched() {
+    let known = NewAttachment::new(
+        AttachmentId(Uuid::from_u128(9)),
+        AttachmentSource::User,
+        Filename::from_untrusted("photo-12.jpg"),
+        StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "image/jpeg".into(), media: MediaInfo::default() },
+        Timestamp(0),
+    );
+    let known = known.numbered("console:main".parse().unwrap(), NonZeroU64::MIN);
+    let quoted = |name| FileReference { quoted: Some(QuotedFile::default()), ..reference(name, Some(3)) };
+    let mut channel = MockChannel::new();
+    channel
+        .expect_fetch()
+        .withf(|reference| reference.locator == "new.jpg")
+        .times(1)
+        .returning(|_| Ok(FetchedFile::Bytes { bytes: Some(3), content: empty() }));
+    let (mut ledger, adopted) = (ledger(), known.clone());
+    ledger.expect_adopt_file().times(2).returning(move |_, _, index| Ok((index == 0).then(|| adopted.clone())));
+    let turn = turn(vec![quoted("photo-12.jpg"), quoted("new.jpg")]);
+    let files = fetch_with(channel, blobs(), ledger, turn).await;
+    assert_eq!(files[0], InboundFileState::Stored(known));
+    assert!(matches!(&files[1], InboundFileState::Stored(file) if file.filename.as_str() == "new.jpg"), "{files:?}");
 }
 
 #[rstest]

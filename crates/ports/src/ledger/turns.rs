@@ -26,6 +26,8 @@ use crate::FileChange;
 ///   names a file of another conversation, or none that is stored, gets [`LedgerError::Unknown`].
 /// - A file of an outcome, a response, a message or a part is read with the name, the type, the description and the
 ///   visibility that it was given there; everything else of it is its record's.
+/// - `adopt_file` takes only a file that the same conversation has and hasn't forgotten; the file keeps its number, and counts
+///   for nobody once more.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
 ///   order.
@@ -56,6 +58,10 @@ pub trait Turns: Send + Sync {
         index: u32,
         file: &NewAttachment,
     ) -> Result<Attachment, LedgerError>;
+
+    /// Takes a stored file for the `index`th of a message, if the message [quotes](FileReference::quoted) it: one that came
+    /// under the same name of its platform, or that the quoted message shows. Returns it, or `None` if it has to be fetched.
+    async fn adopt_file(&self, lease: &Lease, message: InboxId, index: u32) -> Result<Option<Attachment>, LedgerError>;
 
     /// Records that the `index`th file of a message was refused.
     async fn refuse_file(

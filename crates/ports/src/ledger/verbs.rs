@@ -65,6 +65,8 @@ macro_rules! ledger_verbs {
                     fn list_queued_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
                 write "storing a file's record"
                     fn store_file(lease: &Lease, message: InboxId, index: u32, file: &NewAttachment) -> Attachment;
+                write "adopting a quoted file"
+                    fn adopt_file(lease: &Lease, message: InboxId, index: u32) -> Option<Attachment>;
                 write "recording a refused file"
                     fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
                 write "recording a transcription"

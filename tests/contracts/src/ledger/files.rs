@@ -1,16 +1,20 @@
 //! Promises about files, their numbers and their bytes.
 
 use satchel_domain::{
-    Attachment, AttachmentSource, CallId, Filename, HistoryMessage, InboundMessage, NewAttachment, OutcomeFile,
-    OutgoingResponse, PartContent, Picture, RefusedFile, StoredBlob, Timestamp, ToolOutcome, ViewedFile, Visibility,
+    Attachment, AttachmentSource, CallId, Filename, HistoryMessage, InboundMessage, MessageRef, NewAttachment,
+    OutcomeFile, OutgoingResponse, PartContent, Picture, QuotedFile, RefusedFile, StoredBlob, Timestamp, ToolOutcome,
+    ViewedFile, Visibility,
     part::{Operation, PlannedPart, PreparedVoice},
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, FileCategory, FileOrigin, HistoryChange,
-    InboundFileState, JournalEntry, LedgerError, WorkFilter,
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, FileCategory, FileOrigin, ForgetOutcome, ForgetRequest,
+    HistoryChange, InboundFileState, JournalEntry, Lease, LedgerError, ReleaseMode, WorkFilter,
 };
 
-use super::{LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, with_files};
+use super::{
+    LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
+    with_files,
+};
 
 pub(crate) fn refusal(name: &str) -> RefusedFile {
     RefusedFile { filename: Filename::from_untrusted(name), bytes: None, reason: "too large".into() }
@@ -58,6 +62,56 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     assert_eq!(listed(AttachmentQuery { file, sha256, ..here }).await, [0; 0]);
     assert_eq!(listed(AttachmentQuery { turn: Some(other_turn), ..AttachmentQuery::default() }).await, [1]);
     assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
+}
+
+/// Catches: a photo that is stored once more whenever somebody replies to it, and a file of another conversation, or one that
+/// was forgotten, that is taken for it.
+pub async fn quoted_file_is_the_stored_one(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let brings = |name: &str, key: &str, platform_id: &str, quoted: Option<QuotedFile>| {
+        let mut message = with_files(message(key, "look"), &["photo.jpg"]);
+        message.conversation = conversation(name);
+        message.files[0].platform_id = Some(platform_id.to_owned());
+        message.files[0].quoted = quoted;
+        message
+    };
+    let first_message = async |lease: &Lease| ledger.turns.next_turn(lease).await.unwrap().unwrap().messages.remove(0);
+    let adopt = async |message: InboundMessage| {
+        let (lease, turn) = receive(&ledger, &message).await;
+        let queued = first_message(&lease).await;
+        let adopted = ledger.turns.adopt_file(&lease, queued.id, 0).await.unwrap();
+        if let Some(file) = &adopted {
+            assert_eq!(first_message(&lease).await.files, [InboundFileState::Stored(file.clone())]);
+        }
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+        ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+        adopted
+    };
+    let reply = || Some(QuotedFile::default());
+
+    let (lease, turn) = receive(&ledger, &brings("console:a", "1", "unique", None)).await;
+    let queued = first_message(&lease).await;
+    assert_eq!(ledger.turns.adopt_file(&lease, queued.id, 0).await.unwrap(), None, "it quotes nothing");
+    assert_eq!(queued.files.len(), 1);
+    let photo = ledger.turns.store_file(&lease, queued.id, 0, &new_file("photo.jpg")).await.unwrap();
+    let completed = completed_turn(turn, vec![file_part(&photo)]);
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    settle(&ledger, &lease, &sent_settlement(&part, "55")).await;
+
+    assert_eq!(adopt(brings("console:a", "2", "unique", reply())).await, Some(photo.clone()));
+    assert_eq!(adopt(brings("console:a", "3", "unique, too", reply())).await, None, "another file");
+    let shown = |message: &str, index| Some(QuotedFile { shown_in: Some(MessageRef(message.into())), index });
+    assert_eq!(adopt(brings("console:a", "4", "as sent", shown("55", 0))).await, Some(photo.clone()));
+    assert_eq!(adopt(brings("console:a", "5", "as sent", shown("55", 1))).await, None, "it shows one file");
+    assert_eq!(adopt(brings("console:a", "6", "as sent", shown("5", 0))).await, None, "another message");
+    assert_eq!(adopt(brings("console:b", "7", "unique", reply())).await, None, "another conversation");
+    let here = AttachmentQuery { conversation: Some(conversation("console:a")), ..AttachmentQuery::default() };
+    assert_eq!(ledger.archive.attachments(&here).await.unwrap(), [photo.clone()], "it is stored once");
+
+    let request = ForgetRequest { conversation: conversation("console:a"), number: 1, restricted_to: None };
+    assert!(matches!(ledger.storage.forget_file(&request).await.unwrap(), ForgetOutcome::Forgotten(_)));
+    assert_eq!(adopt(brings("console:a", "8", "unique", reply())).await, None, "it was forgotten");
+    assert_eq!(adopt(brings("console:a", "9", "as sent", shown("55", 0))).await, None, "it was forgotten");
 }
 
 /// Catches: a filter that leaves out what belongs there, lets in what doesn't, or takes a page before it filters; and a count

@@ -368,6 +368,7 @@ fn a_file_comes_as_its_sender_named_it() {
         mime: Some("application/pdf".into()),
         bytes: Some(3_000_000),
         source_url: Some(url.into()),
+        platform_id: Some("2000".into()),
         ..FileReference::new(locator, Filename::from_untrusted("plan.pdf"))
     };
     assert_eq!(file(json!({})), expected);

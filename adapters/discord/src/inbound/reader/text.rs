@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    FileReference,
+    FileReference, MessageRef,
     filename::is_unsafe_char,
     quoting::{self, QuoteAuthor},
 };
@@ -216,6 +216,13 @@ fn replied_message(parsed: &ParsedMessage<'_>, reader: &InboundReader) -> Option
     let is_by_bot = head.author.id.0 == reader.bot.user_id;
     let mut texts = vec![full_text(content, reader)];
     let mut files = quoted_files(content, head);
+    if is_by_bot {
+        let shown_in = Some(MessageRef(head.id.0.to_string()));
+        files
+            .iter_mut()
+            .filter_map(|file| file.quoted.as_mut())
+            .for_each(|quoted| quoted.shown_in.clone_from(&shown_in));
+    }
     for forwarded in head.message_snapshots.iter().map(|snapshot| &snapshot.message) {
         texts.push(full_text(forwarded, reader));
         files.extend(quoted_files(forwarded, head));

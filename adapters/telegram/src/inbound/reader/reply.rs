@@ -1,7 +1,7 @@
 //! Composes a message with the one that it replies to or forwards. Pure.
 
 use satchel_domain::{
-    FileReference,
+    FileReference, MessageRef, QuotedFile,
     quoting::{self, QuoteAuthor},
 };
 
@@ -77,12 +77,7 @@ fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity) -> Option<Repl
         let filenames = filenames(&files);
         let text = quoted.unwrap_or_else(|| reply_text(replied));
         return Some(if replied.head.is_from(bot) {
-            RepliedMessage {
-                author: QuoteAuthor::Bot,
-                text,
-                filenames,
-                files: resolvable_files(files, &replied.content),
-            }
+            RepliedMessage { author: QuoteAuthor::Bot, text, filenames, files: resolvable_files(files, replied) }
         } else {
             RepliedMessage { author: QuoteAuthor::Person(author_name(replied)), text, filenames, files }
         });
@@ -107,10 +102,19 @@ fn filenames(files: &[FileReference]) -> Vec<String> {
 /// Returns the files of the bot's own message that must be included. The conversation has its files already and
 /// resolves them by name, except for photos, whose names Telegram drops, and voice messages, which are not stored as
 /// its files.
-fn resolvable_files(files: Vec<FileReference>, content: &MessageContent) -> Vec<FileReference> {
+fn resolvable_files(files: Vec<FileReference>, replied: &Message) -> Vec<FileReference> {
+    let Message { head, content } = replied;
     let is_bot_voice = |audio: &MediaFile| audio.file_name.as_deref() == Some(VOICE_NAME);
     let is_voice = content.voice.is_some() || content.audio.as_ref().is_some_and(is_bot_voice);
-    if content.photo.is_empty() && !is_voice { Vec::new() } else { files }
+    if content.photo.is_empty() && !is_voice {
+        return Vec::new();
+    }
+    let shown_in = Some(MessageRef(head.message_id.to_string()));
+    let show = |file: FileReference| FileReference {
+        quoted: file.quoted.map(|quoted| QuotedFile { shown_in: shown_in.clone(), ..quoted }),
+        ..file
+    };
+    files.into_iter().map(show).collect()
 }
 
 /// The name of the author, who may differ from the sender.

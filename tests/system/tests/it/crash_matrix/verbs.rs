@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 52] = [
+const EXEMPT_VERBS: [(&str, &str); 53] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -71,6 +71,7 @@ const EXEMPT_VERBS: [(&str, &str); 52] = [
     ("ledger.record_workspace_removed", "only maintenance and the page's deletion do it"),
     ("ledger.retry_turn", "only the page does it"),
     ("ledger.search_conversations", "only the page asks"),
+    ("ledger.adopt_file", "only a reply to a message with files does it, in one write that finds the same file again"),
     ("ledger.count_attachments", "only the tool `attachment.list` calls it, which no scenario uses; it only reads"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.history", "a turn brings its history; only others ask"),
