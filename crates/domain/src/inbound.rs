@@ -199,6 +199,23 @@ pub struct InboundMessage {
     /// The turn that Satchel starts itself with this message; a message from a channel has none.
     #[serde(rename = "errand", default, skip_serializing_if = "Option::is_none")]
     pub system_task: Option<SystemTask>,
+    /// What it becomes where other people whom it quotes or names may not talk to Satchel. Never stored.
+    #[serde(skip)]
+    pub redacted_forms: Vec<RedactedForm>,
+}
+
+/// What takes the place of a message's content where a person whom it quotes or names may not talk to Satchel. Of several whose
+/// people may not, the last one counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RedactedForm {
+    /// The person.
+    pub author: Sender,
+    /// The text without what is theirs.
+    pub text: String,
+    /// The files without theirs.
+    pub files: Vec<FileReference>,
+    /// The update without what is theirs.
+    pub raw: serde_json::Value,
 }
 
 impl InboundMessage {
@@ -224,6 +241,7 @@ impl InboundMessage {
             pressed: false,
             raw: serde_json::Value::Null,
             system_task: None,
+            redacted_forms: Vec::new(),
         }
     }
 }

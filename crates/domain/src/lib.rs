@@ -46,7 +46,7 @@ pub use error_chain::error_chain;
 pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, LoginId, PartId, TurnId};
 pub use inbound::{
-    FileReference, InboundMessage, QuotedFile, RefusedFile, SATCHEL_SENDER_ID, Sender, UndecodableUpdate,
+    FileReference, InboundMessage, QuotedFile, RedactedForm, RefusedFile, SATCHEL_SENDER_ID, Sender, UndecodableUpdate,
 };
 pub use message::{HistoryMessage, MessageOrigin, ToolCall};
 pub use outcome::{

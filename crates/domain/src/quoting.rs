@@ -18,6 +18,8 @@ pub enum QuoteAuthor {
     Bot,
     /// A person, by the name that others see.
     Person(String),
+    /// Somebody who may not talk to Satchel, and so isn't named.
+    Stranger,
 }
 
 /// The words of a message that another one answers; `files` are the names of what came with it.
@@ -26,6 +28,7 @@ pub fn quote_reply(author: &QuoteAuthor, files: &[String], text: &str) -> String
     let author = match author {
         QuoteAuthor::Bot => "your own message".to_owned(),
         QuoteAuthor::Person(name) => format!("a message of {}", sanitize_name(name)),
+        QuoteAuthor::Stranger => "a message of somebody who may not talk to you".to_owned(),
     };
     let files: Vec<String> = files.iter().map(|name| sanitize_name(name)).collect();
     let with_files = if files.is_empty() { String::new() } else { format!(" with {}", files.join(", ")) };
@@ -105,6 +108,8 @@ mod tests {
         assert_eq!(quote_reply(&ann, &[], "one\ntwo"), "[in reply to a message of Ann:]\n> one\n> two");
         assert_eq!(quote_reply(&ann, &["a.pdf".into()], ""), "[in reply to a message of Ann with a.pdf]");
         assert_eq!(quote_reply(&QuoteAuthor::Bot, &[], "hi"), "[in reply to your own message:]\n> hi");
+        let stranger = "[in reply to a message of somebody who may not talk to you]";
+        assert_eq!(quote_reply(&QuoteAuthor::Stranger, &[], ""), stranger);
         assert_eq!(quote_forwarded("News", "hi"), "[forwarded from News:]\n> hi");
         assert_eq!(
             quote_forwarded("\u{200D}\u{200C}", "hi"),

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelName, ConversationId, HistoryMessage, InboundMessage, Sender, TurnId, UndecodableUpdate,
+    ChannelName, ConversationId, HistoryMessage, InboundMessage, RedactedForm, Sender, TurnId, UndecodableUpdate,
     inbound::ClientContext, reference_block, script::parse_script_message,
 };
 use satchel_ports::{
@@ -172,8 +172,19 @@ impl InboundPipeline {
             strangers::refuse_stranger(self, &message, owner_chats).await?;
             return Ok(None);
         }
+        let message = self.redact_strangers(message).await?;
         // A message from a channel never carries a system task.
         self.enqueue(InboundMessage { system_task: None, ..message }).await.map(Some)
+    }
+
+    /// Takes out of a message what it shows of people who may not talk.
+    async fn redact_strangers(&self, mut message: InboundMessage) -> Result<InboundMessage, LedgerError> {
+        for RedactedForm { author, text, files, raw } in std::mem::take(&mut message.redacted_forms) {
+            if !self.is_sender_allowed(message.conversation.channel(), &author).await? {
+                (message.text, message.files, message.raw) = (text, files, raw);
+            }
+        }
+        Ok(message)
     }
 
     /// Stores an undecodable update; its content only if its sender is allowed.

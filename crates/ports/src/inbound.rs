@@ -19,6 +19,8 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 ///   text, where tools and models find them.
 /// - A message from a sender who isn't allowed is not stored; the result is `Ok(None)`, and the adapter may acknowledge
 ///   it.
+/// - Of a person who isn't allowed nothing is stored either where somebody else quotes or names them: the
+///   [redacted form](satchel_domain::RedactedForm) takes the message's place.
 /// - `rename_conversation` returns `Ok` only after all data of the conversation has the new name. If the new name has
 ///   data already, both stay as they are; the operator is informed, and it is no error.
 /// - `record_undecodable` returns `Ok` only after the update is durable; a repeated key is stored once. If its sender

@@ -5,14 +5,14 @@ mod text;
 use std::{iter, sync::Arc};
 
 use satchel_domain::{
-    ConversationId, FileReference, Filename, InboundMessage, MessageRef, QuotedFile, Sender, Timestamp,
+    ConversationId, FileReference, Filename, InboundMessage, MessageRef, QuotedFile, RedactedForm, Sender, Timestamp,
     filename::is_unsafe_char,
 };
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::text::{BotMentions, MentionNames, ParsedText, describe_content};
+use self::text::{BotMentions, MentionNames, ParsedText, ReplyDisclosure, describe_content};
 use super::{
     interactions::{InteractionResponseKind, PendingInteraction},
     wire::{
@@ -46,6 +46,9 @@ const CHAT_INPUT: u64 = 1;
 /// Why a message for the bot is empty: without the intent, Discord removes the content.
 pub(crate) const EMPTY_MESSAGE_REASON: &str = "it was written for the bot but is empty: without the Message Content Intent, Discord \
     hides guild messages that don't mention the bot";
+
+/// The field of a message that repeats the one that it replies to.
+const REPLIED_MESSAGE_FIELD: &str = "referenced_message";
 
 /// The flag of a voice message (Message Flags).
 const VOICE_MESSAGE: u64 = 1 << 13;
@@ -152,7 +155,7 @@ impl InboundReader {
         if head.author.id.0 == self.bot.user_id {
             return InboundEvent::Ignored("the bot wrote it itself");
         }
-        if head.author.bot || head.author.system || head.webhook_id.is_some() {
+        if head.is_by_program() {
             return InboundEvent::Ignored("a program wrote it");
         }
         if !PERSON_MESSAGE_TYPES.contains(&content.kind) {
@@ -176,7 +179,8 @@ impl InboundReader {
             };
         }
         let nick = head.member.as_ref().and_then(|member| member.nick.as_deref());
-        let (text, files) = text::compose_text_and_files(&parsed, self);
+        let (text, files) = text::compose_text_and_files(&parsed, self, ReplyDisclosure::Full);
+        let redacted_forms = self.redacted_form(&parsed, raw).into_iter().collect();
         let id = head.id.0.to_string();
         let (key, edit_of) = match &head.edited_timestamp {
             Some(time) if edited => (format!("{id}:{time}"), Some(id.clone())),
@@ -191,8 +195,22 @@ impl InboundReader {
             files,
             message: Some(MessageRef(id)),
             raw: raw.clone(),
+            redacted_forms,
             ..InboundMessage::new(snowflake::conversation_id(head.channel_id.0), key, sender(&head.author, nick))
         }))
+    }
+
+    /// Returns what a message becomes if the person may not talk whose message it replies to. Programs are no people. Of a
+    /// forwarded message Discord doesn't say who wrote it: what people forward they bring themselves.
+    fn redacted_form(&self, parsed: &ParsedMessage<'_>, raw: &Value) -> Option<RedactedForm> {
+        let head = &parsed.message.head;
+        let replied = &head.replied_to()?.head;
+        if replied.is_by_program() || replied.author.id == head.author.id {
+            return None;
+        }
+        let (text, files) = text::compose_text_and_files(parsed, self, ReplyDisclosure::Hidden);
+        let raw = without_reply(raw, replied.author.id.0);
+        Some(RedactedForm { author: sender(&replied.author, None), text, files, raw })
     }
 
     /// Whether an edit is older than the bot's membership in the message's channel.
@@ -312,6 +330,31 @@ pub(crate) fn without_token(raw: &Value) -> Value {
     stripped
 }
 
+/// Returns an event without the messages that its message repeats: of one that can't be read it is unknown who wrote them.
+pub(crate) fn without_quotations(raw: &Value) -> Value {
+    match raw {
+        Value::Object(fields) => {
+            let own = fields.iter().filter(|(name, _)| *name != REPLIED_MESSAGE_FIELD);
+            Value::Object(own.map(|(name, value)| (name.clone(), without_quotations(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_quotations).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Returns an event without the message that its message replies to, and without that message's author, whom Discord mentions
+/// in each reply.
+fn without_reply(raw: &Value, author: u64) -> Value {
+    let mut redacted = raw.clone();
+    if let Some(fields) = redacted.as_object_mut() {
+        fields.remove(REPLIED_MESSAGE_FIELD);
+        if let Some(mentions) = fields.get_mut("mentions").and_then(Value::as_array_mut) {
+            mentions.retain(|mentioned| snowflake::read(mentioned, "id") != Some(author));
+        }
+    }
+    redacted
+}
+
 fn sender(user: &User, nick: Option<&str>) -> Sender {
     Sender {
         id: user.id.0.to_string(),
@@ -338,6 +381,10 @@ impl MessageHeader {
     fn is_forward(&self) -> bool {
         matches!(&self.message_reference, Some(MessageReference { kind: FORWARD }))
             || !self.message_snapshots.is_empty()
+    }
+
+    fn is_by_program(&self) -> bool {
+        self.author.bot || self.author.system || self.webhook_id.is_some()
     }
 
     fn replied_to(&self) -> Option<&Message> {

@@ -215,7 +215,7 @@ impl InboundStore {
             channel: channel_name(),
             key,
             sender: direct_sender(data, &self.cache),
-            raw: reader::without_token(data),
+            raw: reader::without_quotations(&reader::without_token(data)),
             reason: reason.to_owned(),
         }))
     }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    reader::{InboundEvent, InboundReader},
+    reader::{InboundEvent, InboundReader, redaction::without_quotations},
     retry::{BACKOFF, wait_for_stop},
 };
 use crate::{
@@ -170,7 +170,7 @@ impl InboundProcessor {
                     channel: channel_name(),
                     key: update.key.clone(),
                     sender: undecodable_sender(&update.raw),
-                    raw: update.raw.clone(),
+                    raw: without_quotations(&update.raw),
                     reason: (*reason).to_owned(),
                 };
                 self.inbound.record_undecodable(undecodable).await?;

@@ -2,6 +2,7 @@
 
 mod group;
 pub(crate) mod kinds;
+pub(crate) mod redaction;
 mod reply;
 
 use satchel_domain::{
@@ -10,7 +11,10 @@ use satchel_domain::{
 use serde_json::{Map, Value};
 use teloxide::types::{ChatId, MessageId, ThreadId};
 
-use self::kinds::{IGNORED_UPDATES, SERVICE_MESSAGE_FIELDS};
+use self::{
+    kinds::{IGNORED_UPDATES, SERVICE_MESSAGE_FIELDS},
+    redaction::{Disclosure, redacted_forms},
+};
 use super::{
     albums::{Album, AlbumTracker},
     fallback_text::describe_content,
@@ -207,7 +211,9 @@ impl InboundReader {
         }
         let is_first_item = is_addressed
             && parsed.album.as_ref().is_none_or(|album| self.albums.register_first(album, head.message_id));
-        let (text, files) = reply::compose_text_and_files(&parsed, &self.bot, &self.commands, is_first_item);
+        let (bot, commands) = (&self.bot, &self.commands);
+        let (text, files) = reply::compose_text_and_files(&parsed, bot, commands, is_first_item, Disclosure::Full);
+        let redacted_forms = redacted_forms(&parsed, &sender, update, bot, commands, is_first_item);
         // Message ids of private chats and basic groups are unique per bot only.
         let message_key = format!("{}/{}:{}", self.bot.id, head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
@@ -228,6 +234,7 @@ impl InboundReader {
             album: head.media_group_id.clone(),
             message: Some(MessageRef(head.message_id.to_string())),
             raw: update.clone(),
+            redacted_forms,
             ..InboundMessage::new(parsed.address.conversation(), key, sender)
         };
         let album_items = match parsed.album {

@@ -57,6 +57,9 @@ pub(crate) struct MessageOrigin {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct TextQuote {
     pub(crate) text: String,
+    /// Whether the sender has chosen it; Telegram adds quotes of its own.
+    #[serde(default)]
+    pub(crate) is_manual: bool,
 }
 
 /// A file of any kind, which decides which fields are set.
@@ -203,6 +206,9 @@ pub(crate) struct MessageHeader {
     pub(crate) date: i64,
     pub(crate) edit_date: Option<i64>,
     pub(crate) forward_origin: Option<MessageOrigin>,
+    /// Whether it is a channel's post that Telegram has put into the channel's group.
+    #[serde(default)]
+    pub(crate) is_automatic_forward: bool,
     pub(crate) reply_to_message: Option<Box<Message>>,
     pub(crate) external_reply: Option<Box<ExternalReply>>,
     pub(crate) quote: Option<TextQuote>,

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use satchel_domain::{
-    FileReference, Filename, InboundMessage, PairingCode, Sender, SystemTask, Timestamp, TurnId, UndecodableUpdate,
+    FileReference, Filename, InboundMessage, PairingCode, RedactedForm, Sender, SystemTask, Timestamp, TurnId,
+    UndecodableUpdate,
 };
 use satchel_ports::{
     Inbound, InboundError, LedgerError, ManualClock, MockEventBus, MockLedger, MockWorkspace,
@@ -255,5 +256,45 @@ async fn edits_and_presses_of_strangers_are_ignored() {
         let message = InboundMessage { group: true, ..message };
         assert_eq!(accept(ledger, message.clone()).await.unwrap(), None, "{message:?}");
         assert!(stored.lock().unwrap().is_empty(), "{message:?}");
+    }
+}
+
+/// Ada's message, which shows what these people wrote.
+fn shows(people: &[(&str, &str)]) -> InboundMessage {
+    let ada = Sender { handle: Some("ada".into()), ..Sender::new("7", "Ada") };
+    let form = |(id, left): &(&str, &str)| RedactedForm {
+        author: Sender::new(*id, "Eve"),
+        text: (*left).to_owned(),
+        files: Vec::new(),
+        raw: serde_json::Value::Null,
+    };
+    InboundMessage { redacted_forms: people.iter().map(form).collect(), ..said("telegram:-100", ada) }
+}
+
+/// The attack: somebody who was refused is read nevertheless, because Ada replies to their message.
+#[tokio::test]
+async fn nothing_of_a_quoted_stranger_is_stored() {
+    for (people, expected) in [
+        (vec![], SECRET),
+        (vec![("1", "hidden")], SECRET),
+        (vec![("9", "hidden")], SECRET),
+        (vec![("5", "hidden")], "hidden"),
+        (vec![("", "a name alone")], "a name alone"),
+        (vec![("5", "no name"), ("9", "nothing")], "no name"),
+        (vec![("9", "no name"), ("5", "nothing")], "nothing"),
+        (vec![("5", "no name"), ("6", "nothing")], "nothing"),
+    ] {
+        let (mut ledger, stored) = ledger();
+        ledger.pairings.expect_is_approved().returning(|_, id| Ok(id == "9"));
+        accept(ledger, shows(&people)).await.unwrap();
+        let stored = stored.lock().unwrap();
+        assert_eq!(stored[0].text, expected, "{people:?}");
+        let shows_all = expected == SECRET;
+        assert_eq!(
+            (stored[0].files.len(), stored[0].raw.is_null()),
+            (usize::from(shows_all), !shows_all),
+            "{people:?}"
+        );
+        assert_eq!(stored[0].redacted_forms, [], "{people:?}");
     }
 }

@@ -158,10 +158,19 @@ struct RepliedMessage {
     files: Vec<FileReference>,
 }
 
+/// How much is shown of the message that is replied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReplyDisclosure {
+    Full,
+    /// That there is one.
+    Hidden,
+}
+
 /// Returns the text and files of a message, together with those of the message that it replies to or forwards.
 pub(super) fn compose_text_and_files(
     parsed: &ParsedMessage<'_>,
     reader: &InboundReader,
+    disclosure: ReplyDisclosure,
 ) -> (String, Vec<FileReference>) {
     let Message { head, content } = parsed.message;
     let mut files = message_files(parsed.message);
@@ -179,8 +188,8 @@ pub(super) fn compose_text_and_files(
             files,
         );
     }
-    let Some(replied) = replied_message(parsed, reader).filter(|replied| includes_reply(parsed.command, replied))
-    else {
+    let replied = replied_message(parsed, reader, disclosure);
+    let Some(replied) = replied.filter(|replied| includes_reply(parsed.command, replied)) else {
         // A mention alone is a message, too.
         let is_mention_only = own_text.is_empty() && files.is_empty();
         return (
@@ -210,8 +219,15 @@ fn includes_reply(command: Option<LeadingCommand>, replied: &RepliedMessage) -> 
     }
 }
 
-fn replied_message(parsed: &ParsedMessage<'_>, reader: &InboundReader) -> Option<RepliedMessage> {
+fn replied_message(
+    parsed: &ParsedMessage<'_>,
+    reader: &InboundReader,
+    disclosure: ReplyDisclosure,
+) -> Option<RepliedMessage> {
     let message = parsed.message.head.replied_to()?;
+    if disclosure == ReplyDisclosure::Hidden {
+        return Some(RepliedMessage { author: QuoteAuthor::Stranger, text: String::new(), files: Vec::new() });
+    }
     let Message { head, content } = message;
     let is_by_bot = head.author.id.0 == reader.bot.user_id;
     let mut texts = vec![full_text(content, reader)];

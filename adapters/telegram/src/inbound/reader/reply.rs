@@ -5,13 +5,13 @@ use satchel_domain::{
     quoting::{self, QuoteAuthor},
 };
 
-use super::ParsedMessage;
+use super::{ParsedMessage, redaction::Disclosure};
 use crate::{
     inbound::{
         fallback_text::describe_content,
         files::quoted_file_references,
         text::{BotIdentity, LeadingCommand, parse_forwarded},
-        wire::{MediaFile, Message, MessageContent},
+        wire::{MediaFile, Message, MessageContent, MessageOrigin},
     },
     send::VOICE_NAME,
 };
@@ -33,6 +33,7 @@ pub(super) fn compose_text_and_files(
     bot: &BotIdentity,
     commands: &[String],
     is_first_item: bool,
+    disclosure: Disclosure,
 ) -> (String, Vec<FileReference>) {
     let head = &parsed.message.head;
     let mut files = parsed.files.clone();
@@ -40,10 +41,11 @@ pub(super) fn compose_text_and_files(
     if let Some(origin) = &head.forward_origin {
         let text = join_text([&parsed.text.text, fallback_text.unwrap_or_default()]);
         let needs_quote = is_first_item || !text.is_empty();
-        return (if needs_quote { quoting::quote_forwarded(&origin.name(), &text) } else { text }, files);
+        let name = origin_name(origin, disclosure);
+        return (if needs_quote { quoting::quote_forwarded(&name, &text) } else { text }, files);
     }
     let own_text = quoting::escape_openings(&join_text([&parsed.text.text, fallback_text.unwrap_or_default()]));
-    let replied = if is_first_item { replied_message(parsed, bot) } else { None };
+    let replied = if is_first_item { replied_message(parsed, bot, disclosure) } else { None };
     let Some(replied) = replied.filter(|replied| includes_reply(parsed, replied, commands)) else {
         // A message that is only a mention keeps it, so that it is not empty.
         let is_mention_only = own_text.is_empty() && files.is_empty();
@@ -69,8 +71,18 @@ fn includes_reply(parsed: &ParsedMessage<'_>, replied: &RepliedMessage, commands
     }
 }
 
-fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity) -> Option<RepliedMessage> {
+fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity, disclosure: Disclosure) -> Option<RepliedMessage> {
     let head = &parsed.message.head;
+    if disclosure == Disclosure::WithoutReply && (head.replied_to().is_some() || head.external_reply.is_some()) {
+        // Telegram adds quotes of its own, too.
+        let quoted = head.quote.as_ref().filter(|quote| quote.is_manual);
+        return Some(RepliedMessage {
+            author: QuoteAuthor::Stranger,
+            text: quoted.map(|quote| quote.text.clone()).unwrap_or_default(),
+            filenames: Vec::new(),
+            files: Vec::new(),
+        });
+    }
     let quoted = head.quote.as_ref().map(|quote| quote.text.clone());
     if let Some(replied) = head.replied_to() {
         let files = quoted_file_references(&replied.content, replied.head.message_id);
@@ -79,7 +91,7 @@ fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity) -> Option<Repl
         return Some(if replied.head.is_from(bot) {
             RepliedMessage { author: QuoteAuthor::Bot, text, filenames, files: resolvable_files(files, replied) }
         } else {
-            RepliedMessage { author: QuoteAuthor::Person(author_name(replied)), text, filenames, files }
+            RepliedMessage { author: QuoteAuthor::Person(author_name(replied, disclosure)), text, filenames, files }
         });
     }
     let reply = head.external_reply.as_deref()?;
@@ -118,13 +130,21 @@ fn resolvable_files(files: Vec<FileReference>, replied: &Message) -> Vec<FileRef
 }
 
 /// The name of the author, who may differ from the sender.
-fn author_name(message: &Message) -> String {
+fn author_name(message: &Message, disclosure: Disclosure) -> String {
     let head = &message.head;
     if let Some(origin) = &head.forward_origin {
-        return origin.name();
+        return origin_name(origin, disclosure);
     }
     let chat = head.sender_chat.as_ref().map(super::Chat::name);
     chat.or_else(|| head.from.as_ref().map(|from| from.name())).unwrap_or_else(|| head.chat.name())
+}
+
+/// The name of the author of a forwarded message; empty where it is hidden.
+fn origin_name(origin: &MessageOrigin, disclosure: Disclosure) -> String {
+    match disclosure {
+        Disclosure::Full => origin.name(),
+        Disclosure::WithoutOrigin | Disclosure::WithoutReply => String::new(),
+    }
 }
 
 fn reply_text(message: &Message) -> String {

@@ -1,6 +1,7 @@
 //! Updates as the Bot API documents them, and what each of them means.
 
 mod anonymous;
+mod quoting;
 
 use serde_json::json;
 

@@ -41,6 +41,53 @@ fn what_is_answered_comes_with_the_answer() {
 }
 
 #[test]
+fn reply_to_a_stranger_shows_nothing_of_theirs() {
+    let said = direct(with(answer("what is this?", replied(json!({}))), json!({ "mentions": [bob(), satchel()] })));
+    for read in [read(&said), history(&said)] {
+        let form = &read.redacted_forms[0];
+        assert_eq!((read.redacted_forms.len(), form.author.id.as_str(), form.files.len()), (1, "43", 0));
+        assert_eq!(form.text, "[in reply to a message of somebody who may not talk to you]\n\nwhat is this?");
+        let raw = form.raw.to_string();
+        for theirs in ["my plan", "bob", "attachments/300/2000"] {
+            assert!(!raw.contains(theirs), "{theirs}: {raw}");
+        }
+        assert!(raw.contains("what is this?") && raw.contains("satchel"), "{raw}");
+    }
+    let command = read(&direct(answer("/files", replied(json!({}))))).redacted_forms.remove(0);
+    assert_eq!((command.text.as_str(), command.raw.to_string().contains("my plan")), ("/files", false));
+    for by in [satchel(), ann(), with(bob(), json!({ "bot": true }))] {
+        assert_eq!(read(&direct(answer("and now?", replied(json!({ "author": by }))))).redacted_forms, [], "{by}");
+    }
+    assert_eq!(read(&direct(passed_on(json!({ "content": "news" })))).redacted_forms, []);
+    let unreadable =
+        json!({ "id": 5, "referenced_message": replied(json!({})), "message": { "referenced_message": 1 } });
+    assert_eq!(without_quotations(&unreadable), json!({ "id": 5, "message": {} }));
+}
+
+/// A message as the history has it.
+#[track_caller]
+fn history(message: &Value) -> InboundMessage {
+    match reader().read_history(message, None) {
+        InboundEvent::Message(message) => *message,
+        other => panic!("no message: {other:?}"),
+    }
+}
+
+#[test]
+fn quoted_file_has_the_name_that_discord_gave_it() {
+    let quoted = |by: Value| {
+        let said = read(&direct(answer("again", replied(json!({ "author": by })))));
+        (said.files[0].platform_id.clone(), said.files[0].quoted.clone())
+    };
+    let id = Some("2000".to_owned());
+    assert_eq!(quoted(ann()), (id.clone(), Some(QuotedFile { shown_in: None, index: 0 })));
+    let shown_in = Some(MessageRef("990".into()));
+    assert_eq!(quoted(satchel()), (id.clone(), Some(QuotedFile { shown_in, index: 0 })));
+    let forwarded = read(&direct(passed_on(json!({ "attachments": [pdf(json!({}))] }))));
+    assert_eq!((&forwarded.files[0].platform_id, forwarded.files[0].quoted.is_some()), (&id, true));
+}
+
+#[test]
 fn reply_to_deleted_message_keeps_its_text() {
     assert_eq!(read(&direct(answer("yes", Value::Null))).text, "yes");
 }

@@ -1,0 +1,132 @@
+//! What a message shows of the people whose messages it replies to or forwards, and what is left if they may not talk.
+
+use satchel_domain::{QuotedFile, RedactedForm};
+
+use super::*;
+
+/// A message of Bob's in the group.
+fn of_bob(more: Value) -> Value {
+    let mut said =
+        json!({ "message_id": 3, "date": 1, "chat": group(), "from": bob(), "caption": "my secret", "photo": photo() });
+    said.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    said
+}
+
+/// Ann's message in the group, as it is where these people may not talk.
+fn redacted(more: Value) -> Vec<RedactedForm> {
+    let mut with_text = json!({ "text": "@satchel_bot what is this?", "entities": entity("mention", 0, 12) });
+    with_text.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    read(&update("message", message(group(), with_text))).redacted_forms
+}
+
+/// What the model and the disk would get of a form.
+fn shown(form: &RedactedForm) -> (&str, usize, String) {
+    (form.text.as_str(), form.files.len(), form.raw.to_string())
+}
+
+#[test]
+fn reply_to_a_stranger_shows_nothing_of_theirs() {
+    let forms = redacted(json!({ "reply_to_message": of_bob(json!({})) }));
+    assert_eq!(forms.iter().map(|form| form.author.id.as_str()).collect::<Vec<_>>(), ["43"]);
+    let (text, files, raw) = shown(&forms[0]);
+    assert_eq!((text, files), ("[in reply to a message of somebody who may not talk to you]\n\nwhat is this?", 0));
+    for theirs in ["secret", "Bob", "large"] {
+        assert!(!raw.contains(theirs), "{theirs}: {raw}");
+    }
+    assert!(raw.contains("what is this?"), "{raw}");
+}
+
+#[test]
+fn explicit_quote_of_a_stranger_is_read_without_name_and_file() {
+    let quote = |is_manual: bool| json!({ "text": "secret", "position": 3, "is_manual": is_manual });
+    let forms = redacted(json!({ "reply_to_message": of_bob(json!({})), "quote": quote(true) }));
+    let (text, files, raw) = shown(&forms[0]);
+    let expected = "[in reply to a message of somebody who may not talk to you:]\n> secret\n\nwhat is this?";
+    assert_eq!((text, files), (expected, 0));
+    assert!(!raw.contains("Bob") && !raw.contains("my secret") && !raw.contains("large"), "{raw}");
+    let forms = redacted(json!({ "reply_to_message": of_bob(json!({})), "quote": quote(false) }));
+    let (text, _, raw) = shown(&forms[0]);
+    assert!(!text.contains("secret") && !raw.contains("secret"), "Telegram has quoted it: {raw}");
+}
+
+#[test]
+fn commands_and_replies_to_other_chats_bring_nothing_of_a_stranger() {
+    let command = json!({
+        "text": "/files", "entities": entity("bot_command", 0, 6), "reply_to_message": of_bob(json!({})),
+    });
+    let forms = read(&update("message", message(group(), command))).redacted_forms;
+    assert_eq!((forms[0].text.as_str(), forms[0].raw.to_string().contains("secret")), ("/files", false));
+    let elsewhere = json!({ "external_reply": {
+        "origin": { "type": "user", "date": 1, "sender_user": bob() }, "message_id": 77, "photo": photo(),
+    } });
+    let forms = redacted(elsewhere);
+    assert_eq!(forms[0].files.len(), 0);
+    assert!(!forms[0].raw.to_string().contains("Bob"));
+}
+
+#[test]
+fn forwarded_message_is_its_senders_but_for_the_name() {
+    let origin = json!({ "type": "user", "date": 1, "sender_user": bob() });
+    let forwarded = json!({ "caption": "look", "photo": photo(), "forward_origin": origin });
+    let said = read(&update("message", message(private(), forwarded)));
+    assert_eq!(said.text, "[forwarded from Bob:]\n> look");
+    let (text, files, raw) = shown(&said.redacted_forms[0]);
+    assert_eq!((text, files, raw.contains("Bob")), ("[forwarded from somebody:]\n> look", 1, false));
+    let hidden = json!({ "text": "look", "forward_origin": {
+        "type": "hidden_user", "date": 1, "sender_user_name": "Somebody Else",
+    } });
+    let said = read(&update("message", message(private(), hidden)));
+    assert_eq!((said.redacted_forms[0].author.id.as_str(), said.redacted_forms[0].text.contains("Else")), ("", false));
+    // What somebody who may talk has forwarded is theirs, too.
+    let theirs = of_bob(json!({ "forward_origin": { "type": "user", "date": 1, "sender_user": {
+        "id": 44, "is_bot": false, "first_name": "Eve",
+    } } }));
+    let forms = redacted(json!({ "reply_to_message": theirs }));
+    assert_eq!(forms.iter().map(|form| form.author.id.as_str()).collect::<Vec<_>>(), ["44", "43"]);
+    assert!(forms[0].text.starts_with("[in reply to a message of somebody with photo-3.jpg:]\n> my secret"));
+    assert!(!forms[0].raw.to_string().contains("Eve") && forms[0].files.len() == 1);
+}
+
+#[test]
+fn messages_of_the_bot_of_programs_and_of_channels_are_no_strangers() {
+    let channel = json!({ "id": -9, "type": "channel", "title": "News" });
+    let program = json!({ "id": 8, "is_bot": true, "first_name": "Build" });
+    for replied in [
+        of_bob(json!({ "from": satchel() })),
+        of_bob(json!({ "from": program })),
+        of_bob(json!({ "from": ann() })),
+        of_bob(json!({ "sender_chat": channel, "is_automatic_forward": true })),
+    ] {
+        assert_eq!(redacted(json!({ "reply_to_message": replied })), [], "{replied}");
+    }
+    let post = json!({ "external_reply": {
+        "origin": { "type": "channel", "date": 1, "chat": channel, "message_id": 77 }, "message_id": 77, "photo": photo(),
+    } });
+    assert_eq!(redacted(post), []);
+    // The attack: to write as a channel of one's own.
+    let masked = of_bob(json!({ "sender_chat": channel }));
+    assert_eq!(redacted(json!({ "reply_to_message": masked })).len(), 1);
+}
+
+#[test]
+fn update_that_cannot_be_read_keeps_no_quotation() {
+    let update = json!({ "message": { "text": 5, "reply_to_message": of_bob(json!({})), "from": ann() } });
+    let raw = redaction::without_quotations(&update);
+    assert_eq!(raw, json!({ "message": { "text": 5, "from": ann() } }));
+}
+
+#[test]
+fn quoted_file_has_the_name_that_telegram_gave_it() {
+    let of = |from: Value| {
+        let said = json!({
+            "text": "@satchel_bot this", "entities": entity("mention", 0, 12), "reply_to_message": of_bob(json!({ "from": from })),
+        });
+        read(&update("message", message(group(), said))).files.remove(0)
+    };
+    let file = of(ann());
+    assert_eq!(file.platform_id.as_deref(), Some("b"), "that of the largest size");
+    assert_eq!(file.quoted, Some(QuotedFile { shown_in: None, index: 0 }));
+    assert_eq!(of(satchel()).quoted, Some(QuotedFile { shown_in: Some(MessageRef("3".into())), index: 0 }));
+    let own = read(&update("message", message(private(), json!({ "photo": photo() })))).files.remove(0);
+    assert_eq!((own.platform_id.as_deref(), own.quoted), (Some("b"), None));
+}
