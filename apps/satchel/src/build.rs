@@ -1,6 +1,9 @@
 //! Builds the core from the ports: it accepts messages, runs their turns and delivers the replies.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use satchel_agent::{
     AgentProfile, AgentServices, AgentSettings, OwnerChatCheck, OwnerCheck, PlaybookServices, SteeringPlanner, Toolbox,
@@ -42,6 +45,8 @@ pub struct SatchelOptions {
     /// The agents that chats have unless somebody chooses another one. A group's topics have that of the group. `@` and
     /// the id of a person stand for their private chat.
     pub chat_agents: HashMap<ConversationId, String>,
+    /// The chats among them in which nobody chooses another agent.
+    pub locked_chats: HashSet<ConversationId>,
     /// How parts are retried and given up.
     pub delivery: DeliveryRules,
     /// The limits of incoming messages and files.
@@ -171,7 +176,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let mut default_agent = AgentProfile::default_agent(model, Toolbox::new(tools.clone()));
     default_agent.instructions = options.instructions.unwrap_or(default_agent.instructions);
     let agents = build_profiles(default_agent, &tools, &models, options.agents, options.chat_agents)?;
-    let agents = agents.with_models(models);
+    let agents = agents.with_locked_chats(options.locked_chats).with_models(models);
     let access = Arc::new(options.access);
     let is_owner: OwnerCheck = {
         let access = Arc::clone(&access);

@@ -36,6 +36,7 @@ impl SatchelOptions {
             instructions: config.instructions.as_ref().map(|Instructions(text)| add_instructions(text)),
             agents: config.playbooks.agents().map(AgentDeclaration::from).collect(),
             chat_agents: config.telegram.chat_agents().into_iter().chain(config.discord.chat_agents()).collect(),
+            locked_chats: config.telegram.locked_chats().into_iter().chain(config.discord.locked_chats()).collect(),
             role: LaneRole::default(),
             delivery: config.delivery.rules(),
             inbound: InboundLimits {

@@ -96,6 +96,13 @@ impl AgentProfiles {
         Self { directory, profiles, models: Arc::default(), reported: Arc::default() }
     }
 
+    /// Lets nobody choose another agent than their own in these chats.
+    #[must_use]
+    pub fn with_locked_chats(self, chats: impl IntoIterator<Item = ConversationId>) -> Self {
+        let directory = AgentDirectory::clone(&self.directory).with_locked_chats(chats);
+        Self { directory: Arc::new(directory), ..self }
+    }
+
     /// Adds the models that owners can choose for a conversation in place of the agent's own.
     #[must_use]
     pub fn with_models(self, models: impl IntoIterator<Item = (String, Arc<dyn LanguageModel>)>) -> Self {

@@ -57,12 +57,14 @@ pub fn trigger_values(system_task: Option<&SystemTask>) -> Map<String, Value> {
 pub fn task_directory(playbooks: &Playbooks) -> TaskDirectory {
     let summary = |ResolvedTask { task, .. }: ResolvedTask<'_>| {
         let mut inputs = run_inputs(playbooks, &task.id);
+        let agents = playbooks.run_order(&task.id).iter().map(|step| step.agent.id.clone()).collect();
         TaskSummary {
             name: task.id.clone(),
             description: task.description.clone(),
             allow: task.allow,
             takes_any_input: inputs.remove(ANY_INPUT),
             inputs: inputs.into_iter().collect(),
+            agents,
         }
     };
     TaskDirectory::new(playbooks.tasks().map(summary).collect())

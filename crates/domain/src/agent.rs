@@ -1,6 +1,6 @@
 //! The agents among which people choose, and which one answers in a conversation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::{ConversationId, InboundMessage, Sender};
 
@@ -54,11 +54,13 @@ pub struct AgentDirectory {
     /// The first is the default agent.
     agents: Vec<AgentSummary>,
     chats: HashMap<ConversationId, String>,
+    /// The chats among them in which nobody chooses another one.
+    locked: HashSet<ConversationId>,
 }
 
 impl Default for AgentDirectory {
     fn default() -> Self {
-        Self { agents: vec![AgentSummary::default_agent()], chats: HashMap::new() }
+        Self { agents: vec![AgentSummary::default_agent()], chats: HashMap::new(), locked: HashSet::new() }
     }
 }
 
@@ -102,6 +104,12 @@ impl AgentDirectory {
         }
     }
 
+    /// Lets nobody choose another agent than their own in these chats.
+    #[must_use]
+    pub fn with_locked_chats(self, chats: impl IntoIterator<Item = ConversationId>) -> Self {
+        Self { locked: chats.into_iter().collect(), ..self }
+    }
+
     /// All agents, the default one first.
     #[must_use]
     pub fn agents(&self) -> &[AgentSummary] {
@@ -128,23 +136,36 @@ impl AgentDirectory {
     /// The agent of a conversation unless another one is chosen: its own, or that of the nearest chat around it.
     #[must_use]
     pub fn home(&self, chat: &AgentChat<'_>) -> &AgentSummary {
+        self.declared(chat).map_or(&self.agents[0], |(agent, _)| agent)
+    }
+
+    /// Whether nobody may choose another agent in a conversation, because its own, or the nearest chat around it that has one,
+    /// is locked.
+    #[must_use]
+    pub fn is_locked(&self, chat: &AgentChat<'_>) -> bool {
+        self.declared(chat).is_some_and(|(_, is_locked)| is_locked)
+    }
+
+    /// The agent that answers in a conversation: the chosen one if it still exists and the conversation isn't
+    /// [locked](Self::is_locked), otherwise its [`home`](Self::home).
+    #[must_use]
+    pub fn current(&self, chat: &AgentChat<'_>, chosen: Option<&str>) -> &AgentSummary {
+        let chosen = chosen.filter(|_| !self.is_locked(chat));
+        chosen.and_then(|name| self.find(name)).unwrap_or_else(|| self.home(chat))
+    }
+
+    /// The agent that a conversation was given, or the nearest chat around it, and whether that chat is locked.
+    fn declared(&self, chat: &AgentChat<'_>) -> Option<(&AgentSummary, bool)> {
         let AgentChat { conversation, parents, person } = *chat;
         let person_key = || {
             let key = format!("@{}", person?.id);
             ConversationId::new(conversation.channel().clone(), key).ok()
         };
-        let declared = |id: &ConversationId| self.find(self.chats.get(id)?);
-        let home = declared(conversation)
+        let declared = |id: &ConversationId| Some((self.find(self.chats.get(id)?)?, self.locked.contains(id)));
+        declared(conversation)
             .or_else(|| declared(&conversation.chat()))
             .or_else(|| parents.iter().find_map(declared))
-            .or_else(|| declared(&person_key()?));
-        home.unwrap_or(&self.agents[0])
-    }
-
-    /// The agent that answers in a conversation: the chosen one if it still exists, otherwise its [`home`](Self::home).
-    #[must_use]
-    pub fn current(&self, chat: &AgentChat<'_>, chosen: Option<&str>) -> &AgentSummary {
-        chosen.and_then(|name| self.find(name)).unwrap_or_else(|| self.home(chat))
+            .or_else(|| declared(&person_key()?))
     }
 }
 
@@ -201,6 +222,27 @@ mod tests {
             let chat = AgentChat { conversation: &conversation.parse().unwrap(), parents: &[], person };
             let current = directory.current(&chat, chosen);
             assert_eq!(current.name, expected, "{conversation} {person:?} {chosen:?}");
+        }
+    }
+
+    #[test]
+    fn locked_chat_keeps_its_agent_whatever_was_chosen() {
+        let chats = [("telegram:-100", "kids"), ("telegram:-100/42", "cook-2"), ("discord:@803", "kids")];
+        let locked = ["telegram:-100", "discord:@803", "telegram:5"].map(|chat| chat.parse().unwrap());
+        let directory = directory(&chats).unwrap().with_locked_chats(locked);
+        let parent: [ConversationId; 1] = ["telegram:-100".parse().unwrap()];
+        let person = Sender::new("803", "Ada");
+        for (conversation, parents, person, expected) in [
+            ("telegram:9", &parent[..], None, ("kids", true)),
+            ("telegram:-100", &[], None, ("kids", true)),
+            ("telegram:-100/7", &[], None, ("kids", true)),
+            ("discord:7", &[], Some(&person), ("kids", true)),
+            ("telegram:-100/42", &[], None, ("default", false)),
+            ("telegram:5", &[], None, ("default", false)),
+        ] {
+            let chat = AgentChat { conversation: &conversation.parse().unwrap(), parents, person };
+            let current = directory.current(&chat, Some("default"));
+            assert_eq!((current.name.as_str(), directory.is_locked(&chat)), expected, "{conversation}");
         }
     }
 

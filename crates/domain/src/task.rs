@@ -20,6 +20,8 @@ pub struct TaskSummary {
     pub inputs: Vec<String>,
     /// Whether it may also use inputs that it doesn't mention by name.
     pub takes_any_input: bool,
+    /// The names of the agents that it, or a task that runs before it, is run with.
+    pub agents: Vec<String>,
 }
 
 impl TaskSummary {
@@ -220,6 +222,7 @@ mod tests {
             allow: AllowedPeople::Owners,
             inputs: Vec::new(),
             takes_any_input: false,
+            agents: Vec::new(),
         };
         let directory = TaskDirectory::new(vec![task("Report"), task("report"), task("Draw")]);
         let name = |given: &str| directory.find(given).map(|task| task.name.as_str());
@@ -237,6 +240,7 @@ mod tests {
             allow: AllowedPeople::Owners,
             inputs: vec!["city".to_owned()],
             takes_any_input,
+            agents: Vec::new(),
         };
         let input = request("report", &[("city", "Berlin"), ("file", "/etc/passwd")]).input;
         assert_eq!(task(false).find_unknown_input(&input), Some("file"));

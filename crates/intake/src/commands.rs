@@ -245,7 +245,7 @@ pub async fn handle_command(
     let CommandOffers { agents, models, persona, tasks, zone, reminders, starter } = offers;
     let features = CommandFeatures {
         links: links.is_some(),
-        agents: agents.directory.has_choice(),
+        agents: agents.directory.has_choice() && agents.locked_agent().is_none(),
         models: models.has_choice(),
         tasks: !tasks.is_empty(),
         reminders: reminders.is_some(),
@@ -293,7 +293,7 @@ pub async fn handle_command(
         ChatCommand::Persona(command) => handle_persona(command, context, *persona, &mut setting),
         ChatCommand::Model(None) => list_models(context, models),
         ChatCommand::Model(Some(name)) => choose_model(context, models, name, &mut setting),
-        ChatCommand::Task(arguments) => match decide_task(arguments, tasks, *starter) {
+        ChatCommand::Task(arguments) => match decide_task(arguments, tasks, *starter, agents.locked_agent()) {
             TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
             TaskDecision::Reply(response) => response,
         },

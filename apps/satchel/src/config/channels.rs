@@ -1,7 +1,7 @@
 //! The platforms, `telegram` and `discord`, and other programs: `nats`.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use super::{
     leaf::{
         address::{FilePath, HttpUrl, ListenAddress},
-        list::{ChatAgents, GroupMembers, OnOff, Texts},
+        list::{ChatAgent, ChatAgents, GroupMembers, OnOff, Texts},
         secret::Secret,
     },
     limits::{DiscordLimits, TelegramLimits},
@@ -75,7 +75,8 @@ pub struct TelegramConfig {
     pub owners: Texts,
     /// Ids of the groups where it answers without being mentioned; `*` for all.
     pub groups: Texts,
-    /// The agents of chats, by the chat's id: each answers there until somebody chooses another one with `/agent`.
+    /// The agents of chats, by the chat's id: each answers there until somebody chooses another one with `/agent`; with
+    /// `{ agent: NAME, locked: true }` nobody can.
     pub agents: ChatAgents,
     /// The https address to which Telegram sends updates. Without one Satchel polls for them.
     pub webhook: Option<HttpUrl>,
@@ -110,7 +111,7 @@ pub struct DiscordConfig {
     /// Ids of the channels where it answers without a mention, threads included; `*` for all.
     pub channels: Texts,
     /// The agents of channels, by the channel's id, or of private chats, by `@` and the person's id: each answers there
-    /// until somebody chooses another one with `/agent`.
+    /// until somebody chooses another one with `/agent`; with `{ agent: NAME, locked: true }` nobody can.
     pub agents: ChatAgents,
     limits: DiscordLimits,
 }
@@ -254,6 +255,12 @@ impl TelegramConfig {
         chat_agents(TELEGRAM, &self.agents)
     }
 
+    /// The chats among them in which nobody chooses another agent.
+    #[must_use]
+    pub fn locked_chats(&self) -> HashSet<ConversationId> {
+        locked_chats(TELEGRAM, &self.agents)
+    }
+
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, agents: &[String]) {
         if self.local_files.is_some() && !resolver.is_given("telegram.api_url") {
             let message = "`telegram.local_files` is the directory of a Bot API server of your own: say where that \
@@ -287,6 +294,12 @@ impl DiscordConfig {
         chat_agents(DISCORD, &self.agents)
     }
 
+    /// The chats among them in which nobody chooses another agent.
+    #[must_use]
+    pub fn locked_chats(&self) -> HashSet<ConversationId> {
+        locked_chats(DISCORD, &self.agents)
+    }
+
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, agents: &[String]) {
         check_owners(&self.owners, "discord.owners", resolver);
         check_chat_agents(DISCORD, &self.agents, agents, resolver);
@@ -311,11 +324,19 @@ fn channel_access(
 }
 
 fn chat_agents(keys: ConversationKeys, agents: &ChatAgents) -> HashMap<ConversationId, String> {
+    declared_chats(keys, agents).map(|(chat, agent)| (chat, agent.name().to_owned())).collect()
+}
+
+fn locked_chats(keys: ConversationKeys, agents: &ChatAgents) -> HashSet<ConversationId> {
+    declared_chats(keys, agents).filter(|(_, agent)| agent.is_locked()).map(|(chat, _)| chat).collect()
+}
+
+fn declared_chats(keys: ConversationKeys, agents: &ChatAgents) -> impl Iterator<Item = (ConversationId, &ChatAgent)> {
     let channel = ChannelName::new(keys.channel).expect("it is made of small letters");
-    let conversation = |(chat, agent): (&String, &String)| {
-        Some((ConversationId::new(channel.clone(), chat.clone()).ok()?, agent.clone()))
-    };
-    agents.0.iter().filter_map(conversation).collect()
+    agents
+        .0
+        .iter()
+        .filter_map(move |(chat, agent)| Some((ConversationId::new(channel.clone(), chat.clone()).ok()?, agent)))
 }
 
 /// The conversation of this name on NATS.
@@ -364,6 +385,7 @@ fn check_chat_agents(keys: ConversationKeys, given: &ChatAgents, agents: &[Strin
             );
             resolver.report(place, message);
         }
+        let agent = agent.name();
         if !agents.iter().any(|name| name.eq_ignore_ascii_case(agent)) {
             let message = format!("`{key}` names the agent {agent:?}, known are {}", agents.join(", "));
             resolver.report(place, message);

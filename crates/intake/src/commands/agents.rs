@@ -39,6 +39,11 @@ impl AgentChoice<'_> {
         context.is_by_owner() || is_open(agent) || is_return
     }
 
+    /// The name of the only agent that may answer in the chat; `None` where another one can be chosen.
+    pub(super) fn locked_agent(&self) -> Option<&str> {
+        self.directory.is_locked(&self.chat).then(|| self.home().name.as_str())
+    }
+
     /// Whether a person may leave the chosen agent for the chat's own.
     pub(super) fn can_return(&self, context: &CommandContext<'_>) -> bool {
         self.is_permitted(context, self.home())
@@ -53,6 +58,9 @@ impl AgentChoice<'_> {
 
 /// Lists the agents that a person can use. The names of others may tell them what they are not to know.
 pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>) -> OutgoingResponse {
+    if let Some(agent) = choice.locked_agent() {
+        return OutgoingResponse::from_text(locked_text(agent));
+    }
     let current = choice.current();
     let mut text = String::new();
     if let Some(removed) = choice.chosen.filter(|name| choice.directory.find(name).is_none()) {
@@ -90,6 +98,9 @@ pub(super) fn choose_agent(
     name: &str,
     setting: &mut Option<ConversationSetting>,
 ) -> OutgoingResponse {
+    if let Some(agent) = choice.locked_agent() {
+        return OutgoingResponse::from_text(locked_text(agent));
+    }
     let Some(agent) = choice.usable(context).find(|agent| agent.name.eq_ignore_ascii_case(name)) else {
         return unknown_agent(context, choice, name);
     };
@@ -100,6 +111,11 @@ pub(super) fn choose_agent(
     }
     *setting = Some(ConversationSetting::Agent(chosen.map(str::to_owned)));
     OutgoingResponse::from_text(format!("`{}` answers here from now on.", agent.name))
+}
+
+/// The reply where only the configuration says who answers. It names no other agent, whether it exists or not.
+fn locked_text(agent: &str) -> String {
+    format!("`{agent}` always answers here. Nobody can choose another agent in this chat.")
 }
 
 /// The reply about an agent that doesn't exist, or that the person can't use.
@@ -287,6 +303,22 @@ mod tests {
         match stored {
             Some(_) => assert!(text.ends_with("answers here from now on."), "{text}"),
             None => assert!(text.starts_with(&format!("There is no agent `{name}` that you can use.")), "{text}"),
+        }
+    }
+
+    /// The attack: a child asks for another agent, whatever it is called, or an owner was tricked into choosing one before.
+    #[test]
+    fn nobody_chooses_another_agent_in_a_locked_chat() {
+        let locked: ConversationId = "telegram:-7".parse().unwrap();
+        let text = "`kids` always answers here. Nobody can choose another agent in this chat.";
+        for sender in [FRIEND, OWNER] {
+            let directory = directory().with_locked_chats([locked.clone()]);
+            let here = AgentHarness { directory, ..AgentHarness::new("telegram:-7/42", sender) };
+            for name in ["default", "admin", "nimda", "kids", "KIDS"] {
+                assert_eq!(here.choose(Some("admin"), name), (text.to_owned(), None), "{sender} {name}");
+            }
+            assert_eq!(here.list(Some("admin")), text);
+            assert_eq!(here.choice(Some("admin")).current().name, "kids");
         }
     }
 

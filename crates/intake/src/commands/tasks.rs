@@ -26,11 +26,18 @@ pub enum TaskStarter {
     Resumed,
 }
 
-/// Decides what `/task` with these arguments leads to.
-pub(super) fn decide_task(arguments: &str, tasks: &TaskDirectory, starter: TaskStarter) -> TaskDecision {
+/// Decides what `/task` with these arguments leads to. `locked_agent` is the only agent that may answer in the chat, if it has
+/// one.
+pub(super) fn decide_task(
+    arguments: &str,
+    tasks: &TaskDirectory,
+    starter: TaskStarter,
+    locked_agent: Option<&str>,
+) -> TaskDecision {
     let reply = |text: String| TaskDecision::Reply(OutgoingResponse::from_text(text));
+    let may_run = |task: &TaskSummary| is_permitted(task, starter) && keeps_agent(task, locked_agent);
     let request = match TaskRequest::parse(arguments) {
-        Ok(None) => return reply(list_tasks(tasks, starter)),
+        Ok(None) => return reply(list_tasks(tasks, may_run)),
         Err(error) => return reply(format!("I didn't run a task: {error}.")),
         Ok(Some(request)) => request,
     };
@@ -41,15 +48,18 @@ pub(super) fn decide_task(arguments: &str, tasks: &TaskDirectory, starter: TaskS
     let Some(task) = tasks.find(&request.name) else {
         let name = to_inline_code(&request.name, MAX_NAME_CHARS);
         let permitted: Vec<String> =
-            tasks.tasks().iter().filter(|task| may_run(task, starter)).map(|task| format!("`{}`", task.name)).collect();
+            tasks.tasks().iter().filter(|task| may_run(task)).map(|task| format!("`{}`", task.name)).collect();
         return reply(match permitted.as_slice() {
             [] if tasks.is_empty() => format!("There is no task {name}: none is declared."),
             [] => format!("There is no task {name} that you may run."),
             names => format!("There is no task {name}. The tasks are {}.", names.join(", ")),
         });
     };
-    if !may_run(task, starter) {
+    if !is_permitted(task, starter) {
         return reply(format!("Only an owner can run the task `{}`.", task.name));
+    }
+    if let Some(agent) = locked_agent.filter(|_| !keeps_agent(task, locked_agent)) {
+        return reply(format!("The task `{}` can't run here: `{agent}` alone answers in this chat.", task.name));
     }
     match task.find_unknown_input(&request.input) {
         None => TaskDecision::Run(request),
@@ -60,13 +70,19 @@ pub(super) fn decide_task(arguments: &str, tasks: &TaskDirectory, starter: TaskS
     }
 }
 
-fn may_run(task: &TaskSummary, starter: TaskStarter) -> bool {
+/// Whether somebody may run a task at all.
+fn is_permitted(task: &TaskSummary, starter: TaskStarter) -> bool {
     starter != TaskStarter::Guest || task.allow == AllowedPeople::Everyone
 }
 
+/// Whether no other agent than the chat's would answer.
+fn keeps_agent(task: &TaskSummary, locked_agent: Option<&str>) -> bool {
+    locked_agent.is_none_or(|agent| task.agents.iter().all(|name| name.eq_ignore_ascii_case(agent)))
+}
+
 /// Lists the tasks that somebody may run, with their inputs.
-fn list_tasks(tasks: &TaskDirectory, starter: TaskStarter) -> String {
-    let permitted: Vec<&TaskSummary> = tasks.tasks().iter().filter(|task| may_run(task, starter)).collect();
+fn list_tasks(tasks: &TaskDirectory, may_run: impl Fn(&TaskSummary) -> bool) -> String {
+    let permitted: Vec<&TaskSummary> = tasks.tasks().iter().filter(|task| may_run(task)).collect();
     if permitted.is_empty() {
         return match tasks.is_empty() {
             true => "No tasks are declared.".to_owned(),
@@ -104,6 +120,7 @@ mod tests {
             allow,
             inputs: inputs.iter().map(|input| (*input).to_owned()).collect(),
             takes_any_input: false,
+            agents: vec![format!("agent-of-{name}")],
         };
         TaskDirectory::new(vec![
             task("report", "the numbers of the day", AllowedPeople::Owners, &["city", "day"]),
@@ -112,7 +129,7 @@ mod tests {
     }
 
     fn reply(arguments: &str, tasks: &TaskDirectory, starter: TaskStarter) -> String {
-        match decide_task(arguments, tasks, starter) {
+        match decide_task(arguments, tasks, starter, None) {
             TaskDecision::Reply(response) => response.text.unwrap(),
             TaskDecision::Run(request) => panic!("{request:?} runs"),
         }
@@ -135,8 +152,22 @@ mod tests {
     #[case::resumed(TaskStarter::Resumed, "report", true)]
     #[case::resumed_and_removed(TaskStarter::Resumed, "gone", true)]
     fn only_permitted_tasks_run(#[case] starter: TaskStarter, #[case] arguments: &str, #[case] runs: bool) {
-        let decision = decide_task(arguments, &tasks(), starter);
+        let decision = decide_task(arguments, &tasks(), starter, None);
         assert_eq!(matches!(decision, TaskDecision::Run(_)), runs, "{decision:?}");
+    }
+
+    #[test]
+    fn task_of_another_agent_does_not_run_in_a_locked_chat() {
+        let decide = |arguments: &str, agent: &str| decide_task(arguments, &tasks(), TaskStarter::Owner, Some(agent));
+        assert!(matches!(decide("draw", "Agent-of-draw"), TaskDecision::Run(_)));
+        let refusal = |arguments: &str| match decide(arguments, "agent-of-report") {
+            TaskDecision::Reply(response) => response.text.unwrap(),
+            TaskDecision::Run(request) => panic!("{request:?} runs"),
+        };
+        assert_eq!(refusal("draw"), "The task `draw` can't run here: `agent-of-report` alone answers in this chat.");
+        assert!(refusal("").contains("`/task report") && !refusal("").contains("draw"));
+        let resumed = decide_task("draw", &tasks(), TaskStarter::Resumed, Some("agent-of-report"));
+        assert!(matches!(resumed, TaskDecision::Run(_)), "what has begun ends");
     }
 
     #[test]

@@ -217,6 +217,42 @@ async fn only_permitted_people_choose_agents() {
     harness.product.stop().await;
 }
 
+/// The product with one more agent, which everyone may choose where Ben's chat isn't locked to `kids`.
+fn setup_with_cook(server: &FakeModelServer, is_locked: bool) -> ProductSetup {
+    let mut setup = setup(server, &["kids", "admin"]);
+    let kids = setup.behaviour.agents[0].clone();
+    let instructions = add_instructions("You cook.");
+    setup.behaviour.agents.push(AgentDeclaration { name: "cook".into(), instructions, ..kids });
+    setup.behaviour.locked_chats = is_locked.then(ben).into_iter().collect();
+    setup
+}
+
+/// As the child of the family bot: whatever Ben sends, the storyteller answers in his chat, also after he chose the cook before
+/// the chat was locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn child_stays_with_the_agent_that_its_chat_is_locked_to() {
+    let harness = AgentsHarness::open().await;
+    let kids = harness.ask(&ben()).await;
+    let AgentsHarness { product, model } = harness;
+    let product = product.restart(setup_with_cook(&model, false), remote_model(&model, LARGE_MODEL)).await;
+    let harness = AgentsHarness { product, model };
+    assert_eq!(harness.command(&ben(), "/agent cook").await, "`cook` answers here from now on.");
+    assert_eq!(harness.ask(&ben()).await.system, add_instructions("You cook."));
+
+    let AgentsHarness { product, model } = harness;
+    let product = product.restart(setup_with_cook(&model, true), remote_model(&model, LARGE_MODEL)).await;
+    let harness = AgentsHarness { product, model };
+    assert_eq!(harness.ask(&ben()).await, kids, "what he chose before doesn't count");
+    let locked = "`kids` always answers here. Nobody can choose another agent in this chat.";
+    for command in ["/agent", "/agent cook", "/agent default", "/Agent ADMIN", "/agent nobody"] {
+        assert_eq!(harness.command(&ben(), command).await, locked, "{command}");
+    }
+    assert_eq!(harness.command(&ben(), "/new").await.lines().count(), 1);
+    assert_eq!(harness.ask(&ben()).await, kids);
+    assert_eq!(harness.command(&ann(), "/agent cook").await, "`cook` answers here from now on.");
+    harness.product.stop().await;
+}
+
 /// On the wire: what the model reads as its instructions, and which model is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn persona_and_model_of_a_chat_survive_restart() {

@@ -81,6 +81,30 @@ fn chats_are_given_agents_by_id() {
 }
 
 #[test]
+fn chat_is_locked_to_its_agent() {
+    let yaml = "telegram:\n  agents: { -100123: { agent: default, locked: true }, 5: { agent: default }, 6: default }\n\
+                discord:\n  agents:\n    '@80351110224678912': { agent: default, locked: on }\n";
+    let loaded = load(yaml).unwrap_or_else(|problems| panic!("{problems}"));
+    let config = loaded.config();
+    let locked = config.telegram.locked_chats().into_iter().chain(config.discord.locked_chats());
+    let mut locked: Vec<String> = locked.map(|chat| chat.to_string()).collect();
+    locked.sort_unstable();
+    assert_eq!(locked, ["discord:@80351110224678912", "telegram:-100123"]);
+    assert_eq!(config.telegram.chat_agents().len(), 3);
+    for wrong in
+        ["{ agent: default, lock: true }", "{ locked: true }", "{ agent: default, locked: perhaps }", "[default]"]
+    {
+        let problems = load(&format!("telegram:\n  agents: {{ 5: {wrong} }}\n")).unwrap_err().to_string();
+        assert!(
+            problems.contains("`telegram.agents` must be a section with ids of chats and names of agents"),
+            "{problems}"
+        );
+    }
+    let unknown = load("telegram:\n  agents: { 5: { agent: cook, locked: true } }\n").unwrap_err().to_string();
+    assert!(unknown.contains("`telegram.agents.5` names the agent \"cook\", known are default"), "{unknown}");
+}
+
+#[test]
 fn environment_gives_agents_as_assignments() {
     let directory = tempfile::tempdir().unwrap();
     let set = ["telegram.agents=-100123=default, 5=default".to_owned(), "discord.agents.7=default".to_owned()];

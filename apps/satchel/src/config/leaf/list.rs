@@ -54,10 +54,30 @@ impl Texts {
     }
 }
 
-/// The names of agents, by the ids of the chats that have them.
+/// The agents of chats, by the ids of the chats.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ChatAgents(pub BTreeMap<String, String>);
+pub struct ChatAgents(pub BTreeMap<String, ChatAgent>);
+
+/// The agent of a chat: its name, or its name and whether nobody may choose another one there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ChatAgent {
+    Name(String),
+    Settings { agent: String, locked: bool },
+}
+
+impl ChatAgent {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Name(name) | Self::Settings { agent: name, .. } => name,
+        }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Settings { locked: true, .. })
+    }
+}
 
 /// The ids of members, by the names of the groups that list them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +130,18 @@ impl_json_schema!(Names, NAMES, {
 });
 impl_json_schema!(Texts, TEXTS, { "type": "array", "items": { "type": ["string", "integer"] } });
 // Not `additionalProperties`, which would make it a section with settings of its own.
-impl_json_schema!(ChatAgents, CHAT_AGENTS, { "type": "object", "patternProperties": { ".": { "type": "string" } } });
+impl_json_schema!(ChatAgents, CHAT_AGENTS, {
+    "type": "object",
+    "patternProperties": { ".": { "anyOf": [
+        { "type": "string" },
+        {
+            "type": "object",
+            "required": ["agent"],
+            "additionalProperties": false,
+            "properties": { "agent": { "type": "string" }, "locked": { "type": "boolean" } }
+        }
+    ] } }
+});
 impl_json_schema!(GroupMembers, GROUP_MEMBERS, {
     "type": "object", "patternProperties": { ".": { "type": "array", "items": { "type": ["string", "integer"] } } }
 });
@@ -171,7 +202,25 @@ pub(super) fn read_switch(value: &ConfigValue) -> Option<Json> {
 
 /// The agents of chats; the environment and the command line write `-100123=kids,5=cook`.
 pub(super) fn read_chat_agents(value: &ConfigValue) -> Option<Json> {
-    read_text_map(value, to_text)
+    let ConfigValue::Section(entries) = value else { return read_text_map(value, to_text) };
+    let given = entries.iter().filter(|(_, given)| given.value != ConfigValue::Null);
+    let agents: Option<BTreeMap<&String, Json>> =
+        given.map(|(chat, given)| Some((chat, read_chat_agent(&given.value)?))).collect();
+    agents.map(|agents| json!(agents))
+}
+
+/// The name of an agent, or `{ agent: NAME, locked: true }`.
+fn read_chat_agent(value: &ConfigValue) -> Option<Json> {
+    let ConfigValue::Section(entries) = value else { return to_text(value).map(Json::from) };
+    let (mut agent, mut locked) = (None, json!(false));
+    for (key, given) in entries.iter().filter(|(_, given)| given.value != ConfigValue::Null) {
+        match key.as_str() {
+            "agent" => agent = Some(to_text(&given.value)?),
+            "locked" => locked = read_switch(&given.value)?,
+            _ => return None,
+        }
+    }
+    agent.map(|agent| json!({ "agent": agent, "locked": locked }))
 }
 
 /// The members of groups; the environment and the command line name the group of each: `desk=orders,desk=hr`.
