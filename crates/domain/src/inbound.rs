@@ -73,12 +73,12 @@ pub struct FileReference {
     /// The platform's name of the file, where it is the same in every message that has the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform_id: Option<String>,
-    /// Where the message only quotes it: the conversation may have the file already.
+    /// Where the message only quotes it, or is the edit of one that had it: the conversation may have the file already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<QuotedFile>,
 }
 
-/// A file of a message that its sender replies to or forwards.
+/// A file of a message that its sender replies to, forwards or edits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QuotedFile {
     /// The message that shows it, where that is the bot's own.
@@ -119,6 +119,13 @@ impl FileReference {
         }
     }
 
+    /// Marks a file that the conversation may have already.
+    #[must_use]
+    pub fn into_quoted(self) -> Self {
+        let quoted = self.quoted.or_else(|| Some(QuotedFile::default()));
+        Self { quoted, ..self }
+    }
+
     /// Returns the blob of a reference that [`stored`](Self::stored) made.
     #[must_use]
     pub fn stored_blob(&self) -> Option<StoredBlob> {
@@ -156,6 +163,9 @@ pub struct InboundMessage {
     /// The key of the message that this one replaces while that is still queued.
     #[serde(default)]
     pub edit_of: Option<String>,
+    /// What that message said before, where it was no longer in time to replace it. The ledger fills it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_text: Option<String>,
     /// Who wrote it.
     pub sender: Sender,
     /// Whether several people write under the sender's id, such as the anonymous administrators of a group: which of them wrote
@@ -227,6 +237,7 @@ impl InboundMessage {
             parents: Vec::new(),
             key,
             edit_of: None,
+            earlier_text: None,
             sender,
             anonymous: false,
             group: false,

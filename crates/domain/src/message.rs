@@ -26,6 +26,9 @@ pub struct MessageOrigin {
     /// The name of the time zone that its sender had chosen then; `None` is the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
+    /// What the message said before its sender edited it, if the model may have read that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_text: Option<String>,
 }
 
 /// One message of a conversation.
@@ -144,7 +147,8 @@ mod tests {
     #[test]
     fn an_origin_is_read_as_it_was_stored() {
         let origin = |sender, timezone: Option<&str>| {
-            Some(MessageOrigin { sent_at: Timestamp(5), sender, timezone: timezone.map(str::to_owned) })
+            let timezone = timezone.map(str::to_owned);
+            Some(MessageOrigin { sent_at: Timestamp(5), sender, timezone, earlier_text: None })
         };
         let ada = json!({ "id": "7", "name": "Ada" });
         for (origin, stored) in [

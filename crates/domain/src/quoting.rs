@@ -70,16 +70,17 @@ pub fn append_below_quote(quotation: &str, text: &str) -> String {
     result
 }
 
+/// Words on lines of their own that no text can leave, each after a line break.
+#[must_use]
+pub fn quote_lines(text: &str) -> String {
+    escape_openings(text.trim()).split(is_line_end).map(|line| format!("\n> {line}")).collect()
+}
+
 fn quote_block(heading: &str, text: &str) -> String {
-    if text.trim().is_empty() {
-        return format!("{heading}]");
+    match text.trim().is_empty() {
+        true => format!("{heading}]"),
+        false => format!("{heading}:]{}", quote_lines(text)),
     }
-    let mut block = format!("{heading}:]");
-    for line in escape_openings(text.trim()).split(is_line_end) {
-        block.push_str("\n> ");
-        block.push_str(line);
-    }
-    block
 }
 
 /// Whatever a model may take for the end of a line.

@@ -16,7 +16,8 @@ use std::fmt::Write;
 
 use satchel_calendar::Zone;
 use satchel_domain::{
-    Button, ConversationId, OutgoingResponse, Part, PartState, TaskDirectory, TaskRequest, task::TASK_COMMAND,
+    Button, ConversationId, InboundMessage, OutgoingResponse, Part, PartState, TaskDirectory, TaskRequest,
+    task::TASK_COMMAND,
 };
 use satchel_ports::{
     Archive, ChangeLog, FileChange, FileLinks, Ledger, LedgerError,
@@ -182,6 +183,23 @@ impl ChatCommand {
                 .map(|nearest| Self::Explain(Explanation::Hint { typed: name, nearest })),
         }
     }
+}
+
+/// Returns the reply to a message whose sender has edited a command that was run already; `None` for any other message. Nobody
+/// expects that a correction runs a command once more.
+#[must_use]
+pub fn edited_command_reply(message: &InboundMessage) -> Option<CommandReply> {
+    let earlier = ChatCommand::parse(message.earlier_text.as_deref()?)?;
+    let was_run = !matches!(earlier, ChatCommand::Explain(_));
+    was_run.then(|| CommandReply {
+        response: OutgoingResponse::from_text(
+            "You edited a command that I have already run, so I did nothing. Please send the command as a new message.",
+        ),
+        history: HistoryChange::Append(Vec::new()),
+        setting: None,
+        buttons: Vec::new(),
+        changes: Vec::new(),
+    })
 }
 
 /// What stands behind the name of a command.

@@ -174,7 +174,7 @@ impl InboundPipeline {
         }
         let message = self.redact_strangers(message).await?;
         // A message from a channel never carries a system task.
-        self.enqueue(InboundMessage { system_task: None, ..message }).await.map(Some)
+        self.enqueue(InboundMessage { system_task: None, earlier_text: None, ..message }).await.map(Some)
     }
 
     /// Takes out of a message what it shows of people who may not talk.

@@ -131,6 +131,7 @@ pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> Completed
                     sent_at: Timestamp(5),
                     sender: Some(Sender::new("7", "Ada")),
                     timezone: Some("Asia/Tokyo".into()),
+                    earlier_text: Some("what?".into()),
                 }),
             },
             HistoryMessage::Model { text: "reply".into(), calls: Vec::new() },

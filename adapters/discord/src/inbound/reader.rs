@@ -186,6 +186,11 @@ impl InboundReader {
             Some(time) if edited => (format!("{id}:{time}"), Some(id.clone())),
             _ => (id.clone(), None),
         };
+        // What is left of the files of an edited message are the same files.
+        let files = match edit_of {
+            Some(_) => files.into_iter().map(FileReference::into_quoted).collect(),
+            None => files,
+        };
         InboundEvent::Message(Box::new(InboundMessage {
             edit_of,
             parents: self.parent_conversations(head.channel_id.0),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
+use satchel_domain::{FileReference, InboundMessage, InboxId, Timestamp, TurnId};
 use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
 use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, ReceiveOutcome};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
@@ -29,8 +30,12 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
     // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
     let is_own = lane.state.holder == Some(db.holder());
     let is_free = !is_own && lanes::is_free(db, &lane);
+    let earlier = EarlierVersion::find(db, message).await?;
+    if let Some(earlier) = earlier.as_ref().filter(|earlier| earlier.is_same(message)) {
+        return Ok(ReceiveOutcome { turn: earlier.turn, duplicate: true, claimed: None });
+    }
     if restored_copy::is_held_back(db, message) {
-        let turn = Arrival { db, message, lane: &lane, now, is_held: !is_free }.hold_back().await?;
+        let turn = Arrival { db, message, lane: &lane, now, is_held: !is_free }.hold_back(earlier.as_ref()).await?;
         return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
     }
     let work = LaneWork::read(db, lane.id).await?;
@@ -40,9 +45,9 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
         ClaimMode::IfFree | ClaimMode::Never => None,
     };
     let arrival = Arrival { db, message, lane: &lane, now, is_held: !is_free };
-    let (turn, stored) = match arrival.replace_original().await? {
+    let (turn, stored) = match arrival.replace_queued(earlier.as_ref()).await? {
         Some(turn) => (turn, None),
-        None => arrival.add().await?,
+        None => arrival.add_after(earlier.as_ref()).await?,
     };
     let Some(lease) = lease else { return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None }) };
     let handed_over = match stored {
@@ -82,6 +87,52 @@ async fn new_turn<S: Session>(db: &S, lane: &Lane, message: QueuedMessage) -> Ve
         settings: conversation_settings::read(db, lane.id).await?,
         history: history::read(db, lane.id, db.settings().max_history_messages).await?.into(),
     })
+}
+
+/// What an edited message was before: its original, or the newest edit that was no longer in time to replace it.
+struct EarlierVersion {
+    sequence: i64,
+    turn: TurnId,
+    message: Value,
+}
+
+impl EarlierVersion {
+    async fn find<S: Session>(db: &S, message: &InboundMessage) -> VerbResult<Option<Self>, S> {
+        let Some(original) = &message.edit_of else { return Ok(None) };
+        let known: Option<(i64, i64, Uuid, Json<Value>)> = db
+            .find(
+                "SELECT inbox.sequence, inbox.lane, inbox.turn, inbox.message FROM inbox_keys \
+                 JOIN inbox ON inbox.sequence = inbox_keys.message \
+                 WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
+                params![message.conversation.channel().as_str(), original.as_str()],
+            )
+            .await?;
+        let Some((sequence, lane, turn, Json(original_message))) = known else { return Ok(None) };
+        let edited: Option<(i64, Uuid, Json<Value>)> = db
+            .find(
+                "SELECT sequence, turn, message FROM inbox WHERE sequence > $1 AND lane = $2 \
+                   AND json_extract(message, '$.edit_of') = $3 ORDER BY sequence DESC LIMIT 1",
+                params![sequence, lane, original.as_str()],
+            )
+            .await?;
+        Ok(Some(match edited {
+            Some((sequence, turn, Json(message))) => Self { sequence, turn: TurnId(turn), message },
+            None => Self { sequence, turn: TurnId(turn), message: original_message },
+        }))
+    }
+
+    /// A text that it has; `None` if it was forgotten.
+    fn text(&self, field: &str) -> Option<&str> {
+        self.message.get(field).and_then(Value::as_str)
+    }
+
+    /// Whether an edit changes nothing that is read of it: platforms report those, too.
+    fn is_same(&self, edit: &InboundMessage) -> bool {
+        let stored = self.message.get("files").cloned().unwrap_or_default();
+        let files: Vec<FileReference> = serde_json::from_value(stored).unwrap_or_default();
+        let name = |file: &FileReference| file.platform_id.clone().unwrap_or_else(|| file.locator.clone());
+        self.text("text") == Some(edit.text.as_str()) && files.iter().map(name).eq(edit.files.iter().map(name))
+    }
 }
 
 /// What a conversation has to do when a message comes.
@@ -129,8 +180,8 @@ struct JoinableTurn {
 
 impl<S: Session> Arrival<'_, S> {
     /// Stores the message for the owner of a restored copy to decide about, unless it edits one that is answered anyway.
-    async fn hold_back(&self) -> VerbResult<TurnId, S> {
-        if let Some(turn) = self.replace_original().await? {
+    async fn hold_back(&self, earlier: Option<&EarlierVersion>) -> VerbResult<TurnId, S> {
+        if let Some(turn) = self.replace_queued(earlier).await? {
             return Ok(turn);
         }
         if let Some(original) = &self.message.edit_of
@@ -144,28 +195,45 @@ impl<S: Session> Arrival<'_, S> {
         Ok(turn)
     }
 
-    /// Puts an edit in the place of its original, if that is queued and nobody has taken it up.
+    /// Puts an edit in the place of what it edits, if that is queued and nobody has taken it up.
     ///
     /// Taken up is what was injected into a running turn, too. The row gets a new id, so that whoever has read the old
     /// words can't consume the new ones with them.
-    async fn replace_original(&self) -> VerbResult<Option<TurnId>, S> {
-        let Some(original) = &self.message.edit_of else { return Ok(None) };
-        let found: Option<(i64, Uuid)> = self
+    async fn replace_queued(&self, earlier: Option<&EarlierVersion>) -> VerbResult<Option<TurnId>, S> {
+        let Some(earlier) = earlier else { return Ok(None) };
+        let waiting: Option<(i64,)> = self
             .db
             .find(
-                "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
-             WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2 \
-               AND inbox.consumed_by IS NULL AND inbox.steered_into IS NULL",
-                params![self.message.conversation.channel().as_str(), original.as_str()],
+                "SELECT sequence FROM inbox WHERE sequence = $1 AND consumed_by IS NULL AND steered_into IS NULL",
+                params![earlier.sequence],
             )
             .await?;
-        let Some((sequence, turn)) = found else { return Ok(None) };
-        match self.queued_turn(turn).await? {
+        if waiting.is_none() {
+            return Ok(None);
+        }
+        match self.queued_turn(earlier.turn.0).await? {
             Some(turn) if can_be_replaced(turn.state) => {}
             _ => return Ok(None),
         }
-        self.overwrite_row(sequence).await?;
-        Ok(Some(TurnId(turn)))
+        // What it corrects is what was read, and not the words that nobody will read now.
+        let correction = self.correction(earlier.text("earlier_text"));
+        self.with_message(correction.as_ref().unwrap_or(self.message)).overwrite_row(earlier.sequence).await?;
+        Ok(Some(earlier.turn))
+    }
+
+    /// Stores the message as [`add`](Self::add) does; an edit with what it corrects.
+    async fn add_after(&self, earlier: Option<&EarlierVersion>) -> VerbResult<(TurnId, Option<QueuedMessage>), S> {
+        let correction = self.correction(earlier.and_then(|earlier| earlier.text("text")));
+        self.with_message(correction.as_ref().unwrap_or(self.message)).add().await
+    }
+
+    fn with_message<'b>(&'b self, message: &'b InboundMessage) -> Arrival<'b, S> {
+        Arrival { db: self.db, message, lane: self.lane, now: self.now, is_held: self.is_held }
+    }
+
+    /// The message with what it said before; `None` if that isn't known.
+    fn correction(&self, earlier_text: Option<&str>) -> Option<InboundMessage> {
+        earlier_text.map(|text| InboundMessage { earlier_text: Some(text.to_owned()), ..self.message.clone() })
     }
 
     /// Stores the message in the row of another one, which it replaces.

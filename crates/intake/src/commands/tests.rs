@@ -75,6 +75,23 @@ fn command_one_letter_off_gets_hint(#[case] text: &str, #[case] nearest: Option<
     assert_eq!(hint, nearest);
 }
 
+#[rstest]
+#[case::run_already(Some("/forget 2"), true)]
+#[case::only_explained(Some("/flies"), false)]
+#[case::no_command(Some("files, please"), false)]
+#[case::no_edit(None, false)]
+fn edited_command_is_not_run_again(#[case] earlier: Option<&str>, #[case] is_refused: bool) {
+    let message = InboundMessage {
+        text: "/forget 3".into(),
+        earlier_text: earlier.map(str::to_owned),
+        ..InboundMessage::new(conversation(), "1".into(), Sender::new("owner", "Owner"))
+    };
+    let reply = edited_command_reply(&message).map(|reply| reply.response.text.unwrap());
+    let expected =
+        "You edited a command that I have already run, so I did nothing. Please send the command as a new message.";
+    assert_eq!(reply.as_deref(), is_refused.then_some(expected));
+}
+
 #[tokio::test]
 async fn hint_names_only_offered_commands() {
     let ledger = Ledger::from(MockLedger::default());

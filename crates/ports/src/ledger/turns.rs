@@ -151,12 +151,13 @@ impl QueuedMessage {
     /// sender has chosen is no part of a message.
     #[must_use]
     pub fn origin(&self) -> MessageOrigin {
-        let InboundMessage { group, system_task, sender, sent_at, .. } = &self.message;
+        let InboundMessage { group, system_task, sender, sent_at, earlier_text, .. } = &self.message;
         let is_own = system_task.as_ref().is_some_and(|task| !task.runs_for_sender());
         MessageOrigin {
             sent_at: sent_at.unwrap_or(self.received_at),
             sender: (*group && !is_own).then(|| sender.clone()),
             timezone: None,
+            earlier_text: earlier_text.clone(),
         }
     }
 }

@@ -455,6 +455,9 @@ async fn start_turn(
         return Ok(TurnStart::Answered(reply));
     }
     let Some((message, command)) = find_command(turn) else { return Ok(TurnStart::Conversation) };
+    if let Some(reply) = commands::edited_command_reply(message) {
+        return Ok(TurnStart::Answered(reply));
+    }
     let command_context = CommandContext {
         turn: turn.id,
         repeated: turn.crashes > 0,

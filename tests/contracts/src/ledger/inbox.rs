@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use satchel_domain::InboundMessage;
+use satchel_domain::{InboundMessage, TurnId};
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, JournalEntry, LedgerError, ReleaseMode, SteeringMessage},
+    ledger::{ClaimMode, JournalEntry, Lease, Ledger, LedgerError, ReleaseMode, SteeringMessage},
 };
 
 use super::{LedgerFixture, completed_turn, conversation, message, receive, text_parts, with_files};
@@ -56,6 +56,61 @@ pub async fn edit_of_running_message_is_new_message(fixture: &impl LedgerFixture
     ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1f", "too late") };
     assert_ne!(ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap().turn, turn, "its original is consumed");
+}
+
+/// Catches: a correction that says nothing of what it corrects, or of the version before the last one, and an edit of a message
+/// nobody has read yet that is taken for one.
+pub async fn late_edit_names_what_it_corrects(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "first")).await;
+    ledger.inbox.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
+    let edit = |of: &str, key: &str, text: &str| InboundMessage { edit_of: Some(of.into()), ..message(key, text) };
+    for (of, key, text) in [("1", "1e", "better"), ("2", "2e", "second, better"), ("1", "1f", "best"), ("9", "9e", "x")]
+    {
+        ledger.inbox.receive(&edit(of, key, text), ClaimMode::Never).await.unwrap();
+    }
+    let queued = async |ledger: &Ledger, lease: &Lease, turn: TurnId| {
+        let waiting = ledger.turns.list_queued_behind(lease, turn).await.unwrap();
+        let read = waiting.into_iter().map(|queued| (queued.message.text, queued.message.earlier_text));
+        read.collect::<Vec<_>>()
+    };
+    let said = |text: &str, earlier: Option<&str>| (text.to_owned(), earlier.map(str::to_owned));
+    // Nobody has read the first correction, so the second one takes its place.
+    let expected = [said("second, better", None), said("best", Some("first")), said("x", None)];
+    assert_eq!(queued(&ledger, &lease, turn).await, expected);
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let second = ledger.turns.next_turn(&lease).await.unwrap().unwrap().id;
+    ledger.turns.complete_turn(&lease, &completed_turn(second, Vec::new())).await.unwrap();
+    let correction = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!(correction.messages[0].origin().earlier_text.as_deref(), Some("first"));
+    ledger.turns.complete_turn(&lease, &completed_turn(correction.id, Vec::new())).await.unwrap();
+    let last = ledger.turns.next_turn(&lease).await.unwrap().unwrap().id;
+    ledger.inbox.receive(&edit("1", "1g", "the very best"), ClaimMode::Never).await.unwrap();
+    let expected = [said("the very best", Some("best"))];
+    assert_eq!(queued(&ledger, &lease, last).await, expected, "the newest version was read");
+}
+
+/// Catches: an edit that only a platform sees, such as that of a preview, and that is answered as a message.
+pub async fn edit_without_change_is_a_duplicate(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let photo = |key: &str, platform_id: &str| {
+        let mut photo = with_files(message(key, "look"), &["a.jpg"]);
+        photo.files[0].platform_id = Some(platform_id.into());
+        photo.files[0].locator = format!("link of {key}");
+        photo
+    };
+    let (lease, turn) = receive(&ledger, &photo("1", "a")).await;
+    let edit =
+        |key: &str, photo: InboundMessage| InboundMessage { edit_of: Some("1".into()), key: key.into(), ..photo };
+    let same = ledger.inbox.receive(&edit("1e", photo("e", "a")), ClaimMode::IfFree).await.unwrap();
+    assert_eq!((same.turn, same.duplicate, same.claimed.is_none()), (turn, true, true));
+    let other_photo = ledger.inbox.receive(&edit("1f", photo("f", "b")), ClaimMode::IfFree).await.unwrap();
+    assert!(other_photo.turn != turn && !other_photo.duplicate, "{other_photo:?}");
+    let again = ledger.inbox.receive(&edit("1g", photo("g", "b")), ClaimMode::IfFree).await.unwrap();
+    assert_eq!((again.turn, again.duplicate), (other_photo.turn, true), "its newest version counts");
+    let words = InboundMessage { text: "look here".into(), ..photo("h", "b") };
+    assert!(!ledger.inbox.receive(&edit("1h", words), ClaimMode::IfFree).await.unwrap().duplicate);
+    assert_eq!(ledger.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 1, "the last edit took its place");
 }
 
 /// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.

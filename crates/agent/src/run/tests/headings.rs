@@ -155,6 +155,32 @@ async fn each_message_of_a_group_is_headed_in_its_senders_own_zone() {
     assert_eq!((&later[0], &later[4..6]), (&shown[0], &[from_bob.to_owned(), "two".to_owned()][..]));
 }
 
+/// An edit that comes while its original is answered, and one that comes after the answer.
+#[tokio::test(start_paused = true)]
+async fn correction_is_read_with_what_it_corrects_now_and_later() {
+    let look = || calls(&[("look", json!({}))]);
+    let mut live = stage(vec![look(), says("At six, then.")], sent(2, "meet at five", Duration::ZERO));
+    live.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(ToolOutcome::from_text("seen"))
+    }));
+    let mut edit = sent(9, "meet at six", Duration::from_secs(60));
+    edit.message.earlier_text = Some("meet at five".into());
+    live.arrives_after(Duration::from_millis(500), edit.clone());
+    let live = live.play().await;
+    let heading = "Monday 2026-11-23 18:06 (UTC+01:00), on console. The sender has edited an earlier message, which said \
+                   until then:\n> meet at five\nThis correction counts in its place:";
+    let shown = texts(&live, 1);
+    assert_eq!(shown[shown.len() - 2..], [heading, "meet at six"]);
+
+    let mut after = stage(vec![says("At six, then.")], edit);
+    after.turn.history = history(&live).into();
+    let after = after.play().await;
+    let shown = texts(&after, 0);
+    assert_eq!(shown[4..6], [heading, "meet at six"], "{shown:?}");
+    assert_eq!(shown[shown.len() - 2..], [heading, "meet at six"]);
+}
+
 /// As the next process reads it.
 fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledger::JournalEntry {
     serde_json::from_value(serde_json::to_value(entry).unwrap()).unwrap()
@@ -164,8 +190,11 @@ fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledg
 async fn older_history_has_no_headings() {
     let person = |origin| HistoryMessage::Person { text: "old".into(), attachments: vec![], refused: vec![], origin };
     let mut stage = stage(vec![says("Ok.")], sent(2, "new", Duration::ZERO));
-    stage.turn.history =
-        [person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None, timezone: None }))].into();
+    stage.turn.history = [
+        person(None),
+        person(Some(MessageOrigin { sent_at: SENT_AT, sender: None, timezone: None, earlier_text: None })),
+    ]
+    .into();
     let heading = "Monday 2026-11-23 18:05 (UTC+01:00), on console:";
     assert_eq!(texts(&stage.play().await, 0), ["old", heading, "old", heading, "new"]);
 }

@@ -83,6 +83,8 @@ fn quoted_file_has_the_name_that_discord_gave_it() {
     assert_eq!(quoted(ann()), (id.clone(), Some(QuotedFile { shown_in: None, index: 0 })));
     let shown_in = Some(MessageRef("990".into()));
     assert_eq!(quoted(satchel()), (id.clone(), Some(QuotedFile { shown_in, index: 0 })));
+    let edited = direct(json!({ "attachments": [pdf(json!({}))], "edited_timestamp": "2026-11-22T09:05:00+00:00" }));
+    assert!(history(&edited).files[0].quoted.is_some(), "the same file");
     let forwarded = read(&direct(passed_on(json!({ "attachments": [pdf(json!({}))] }))));
     assert_eq!((&forwarded.files[0].platform_id, forwarded.files[0].quoted.is_some()), (&id, true));
 }

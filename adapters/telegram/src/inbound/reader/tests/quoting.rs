@@ -127,6 +127,9 @@ fn quoted_file_has_the_name_that_telegram_gave_it() {
     assert_eq!(file.platform_id.as_deref(), Some("b"), "that of the largest size");
     assert_eq!(file.quoted, Some(QuotedFile { shown_in: None, index: 0 }));
     assert_eq!(of(satchel()).quoted, Some(QuotedFile { shown_in: Some(MessageRef("3".into())), index: 0 }));
+    let edited = message(private(), json!({ "photo": photo(), "caption": "better", "edit_date": 5 }));
+    let edited = read(&update("edited_message", edited)).files.remove(0);
+    assert!(edited.platform_id.as_deref() == Some("b") && edited.quoted.is_some(), "the same photo: {edited:?}");
     let own = read(&update("message", message(private(), json!({ "photo": photo() })))).files.remove(0);
     assert_eq!((own.platform_id.as_deref(), own.quoted), (Some("b"), None));
 }
