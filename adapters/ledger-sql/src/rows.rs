@@ -115,7 +115,10 @@ macro_rules! select_messages {
     ($($rest:expr),+) => {
         concat!(
             "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, ",
-            "lanes.conversation, inbox.message, inbox.received_at, inbox_files.state AS file_state, ",
+            "lanes.conversation, inbox.message, inbox.received_at, ",
+            "(SELECT timezone FROM person_settings ",
+            "WHERE person = lanes.channel || ':' || json_extract(inbox.message, '$.sender.id')) AS timezone, ",
+            "inbox_files.state AS file_state, ",
             "inbox_files.reference, inbox_files.attachment, inbox_files.refused, inbox_files.position AS file_position, ",
             "inbox_files.transcription FROM inbox JOIN lanes ON lanes.id = inbox.lane ",
             "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
@@ -134,6 +137,7 @@ impl FromRow for MessageFields {
             conversation: row.get("conversation")?,
             message: row.get::<Json<_>>("message")?.0,
             received_at: row.get("received_at")?,
+            timezone: row.get("timezone")?,
             file_state: row.get("file_state")?,
             reference: row.get::<Option<Json<_>>>("reference")?.map(|json| json.0),
             attachment: row.get("attachment")?,

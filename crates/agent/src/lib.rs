@@ -27,7 +27,6 @@ mod script_turn;
 pub mod tasks;
 pub mod toolbox;
 mod voice_notes;
-mod zones;
 
 use std::{
     sync::{Arc, atomic::AtomicBool},

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, Filename, HistoryMessage, MessageOrigin, RefusedFile, ReminderAuthor, ToolCall, ViewedFile,
+    Attachment, CallId, Filename, HistoryMessage, RefusedFile, ReminderAuthor, ToolCall, ViewedFile,
     attachment::escape_references, filename::is_unsafe_char, part::UndeliveredPart, reference_block, size,
 };
 use satchel_ports::{
@@ -44,7 +44,6 @@ const MAX_NAME_CHARS: usize = 150;
 #[must_use]
 pub fn initial_messages(
     turn: &QueuedTurn,
-    origin: Option<&MessageOrigin>,
     receipt: Option<String>,
     documents: Vec<ModelMessage>,
     context: &HeadingContext,
@@ -53,7 +52,7 @@ pub fn initial_messages(
         history_window(&turn.history).flat_map(|message| from_history_with_heading(message, context)).collect();
     messages.extend(receipt.map(|text| ModelMessage::Note { text }));
     messages.extend(documents);
-    messages.extend(origin.map(|origin| context.heading(origin)));
+    messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
     messages.push(ModelMessage::User {
         text: escape_markers(rounds::text_for_model(turn)),
@@ -94,11 +93,10 @@ pub fn task_messages(
     given: Vec<ContentPart>,
     prompt: String,
     turn: &QueuedTurn,
-    origin: Option<&MessageOrigin>,
     context: &HeadingContext,
 ) -> Vec<ModelMessage> {
     let mut messages: Vec<ModelMessage> = context_message(&format!("the task `{task}`"), given).into_iter().collect();
-    messages.extend(origin.map(|origin| context.heading(origin)));
+    messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
     messages.push(ModelMessage::User { text: escape_markers(prompt), attachments: model_files(&attachments) });
     messages.extend(file_notes(turn, &attachments));

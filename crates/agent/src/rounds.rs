@@ -70,8 +70,6 @@ pub struct Rounds {
     pub unrecorded_changes: Vec<FileChange>,
     /// Whether the model has answered in this process, and so has seen what is reported only once.
     pub model_answered: bool,
-    /// The origin of the message that started the turn.
-    pub origin: Option<MessageOrigin>,
 }
 
 impl Rounds {
@@ -271,7 +269,7 @@ impl Rounds {
             refused: Vec::new(),
             origin: steered.origin.clone(),
         };
-        let mut messages = vec![person_message(turn, self.origin.clone())];
+        let mut messages = vec![person_message(turn)];
         messages.extend(prompt::reminder_note(turn).map(|text| HistoryMessage::Note { text }));
         for (index, round) in self.rounds.iter().enumerate() {
             messages.extend(round.steered.iter().map(person));
@@ -319,7 +317,7 @@ fn unrecorded_outcome() -> RecordedOutcome {
 }
 
 /// The person's message of a turn; the messages of an album are one.
-fn person_message(turn: &QueuedTurn, origin: Option<MessageOrigin>) -> HistoryMessage {
+fn person_message(turn: &QueuedTurn) -> HistoryMessage {
     let references = turn_references(turn);
     // A text has its block at its end, however many messages the turn has.
     let text = match references.is_empty() {
@@ -330,8 +328,14 @@ fn person_message(turn: &QueuedTurn, origin: Option<MessageOrigin>) -> HistoryMe
         text,
         attachments: turn_attachments(turn),
         refused: refused_files(turn),
-        origin,
+        origin: message_origin(turn),
     }
+}
+
+/// When a turn's message was sent and, where others write too, by whom; of an album its first message counts.
+#[must_use]
+pub fn message_origin(turn: &QueuedTurn) -> Option<MessageOrigin> {
+    turn.messages.first().map(QueuedMessage::origin)
 }
 
 /// The person's text of a turn, typed and transcribed.

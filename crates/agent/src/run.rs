@@ -33,7 +33,7 @@ use crate::{
     prompt,
     rounds::{self, Round, Rounds},
     script_turn::{self, allows_empty_reply},
-    tasks, voice_notes, zones,
+    tasks, voice_notes,
 };
 
 /// After how many crashes of its process a turn is given up.
@@ -91,7 +91,6 @@ pub async fn run_turn(
     let _cancel = cancel.clone().drop_guard();
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
     let mut rounds = Rounds::from_journal(&turn.journal);
-    rounds.origin = zones::load_turn_origin(services, lane, &turn).await?;
     let agent = match task {
         Some(request) => tasks::current_agent(services, request, &rounds),
         None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
@@ -234,8 +233,7 @@ async fn resume_and_run(
     };
     let receipt = prompt::delivery_receipt(&turn.unreported_failures);
     let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
-    let (origin, heading) = (rounds.origin.as_ref(), heading_context(services, lane));
-    messages.extend(prompt::initial_messages(turn, origin, receipt, documents, &heading));
+    messages.extend(prompt::initial_messages(turn, receipt, documents, &heading_context(services, lane)));
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
     let request = ModelRequest { system, messages, tools, work_share: work_share(turn) };
     let opening = Opening { request, task: None };
@@ -306,9 +304,7 @@ pub(crate) async fn run_loop(
             // A message behind a script or a task gets its own turn: no model of a conversation reads it here.
             let inject = if script_response.is_some() || task.is_some() { Vec::new() } else { inject };
             let steered_ids = rounds.steered_ids();
-            for steered in inject.into_iter().filter(|steered| !steered_ids.contains(&steered.id)) {
-                rounds.steered.push(zones::add_timezone(services, lane, steered).await?);
-            }
+            rounds.steered.extend(inject.into_iter().filter(|steered| !steered_ids.contains(&steered.id)));
         }
         is_first_round = false;
         deltas.start_message(rounds.model_call_count(), &rounds.finished_texts());

@@ -16,8 +16,7 @@ use satchel_attachments::{
     template::RenderedText,
 };
 use satchel_domain::{
-    AttachmentId, AttachmentSource, Ending, Filename, MessageOrigin, NewAttachment, StoredBlob, TaskDirectory,
-    TaskRequest,
+    AttachmentId, AttachmentSource, Ending, Filename, NewAttachment, StoredBlob, TaskDirectory, TaskRequest,
 };
 use satchel_ports::{
     BusEvent, LedgerError, ModelMessage, ModelRequest,
@@ -141,8 +140,7 @@ pub(crate) async fn run_task(
         let number = rounds.finished_tasks.len() + 1;
         let Some(step) = run.steps.get(number - 1).copied() else { return failed(PreparationError::NoTask) };
         show_step(services, lane, turn, deltas, &step, (number, total)).await;
-        let prepared = run.prepare(services, lane, turn, rounds.origin.as_ref(), &step);
-        let (agent, opening) = match scope.cancel.run_until_cancelled(prepared).await {
+        let (agent, opening) = match scope.cancel.run_until_cancelled(run.prepare(services, lane, turn, &step)).await {
             Some(Ok(prepared)) => prepared,
             Some(Err(error)) => return failed(error),
             None => return Ok(LoopEnd::new(Ending::Cancelled)),
@@ -261,7 +259,6 @@ impl<'a> TaskRun<'a> {
         services: &AgentServices,
         lane: &LaneHandle,
         turn: &QueuedTurn,
-        origin: Option<&MessageOrigin>,
         step: &ResolvedTask<'_>,
     ) -> Result<(Arc<AgentProfile>, Opening), PreparationError> {
         let name = &step.agent.id;
@@ -285,7 +282,7 @@ impl<'a> TaskRun<'a> {
         let mut messages: Vec<ModelMessage> = prompt::agent_context(agent, of_agent).into_iter().collect();
         messages.extend(document_messages(services, agent, turn).await);
         let heading = heading_context(services, lane);
-        messages.extend(prompt::task_messages(&step.task.id, given, task_prompt, turn, origin, &heading));
+        messages.extend(prompt::task_messages(&step.task.id, given, task_prompt, turn, &heading));
         let (system, tools) = (agent.instructions.clone(), agent.tools.specs());
         let request = ModelRequest { system, messages, tools, work_share: work_share(turn) };
         Ok((Arc::clone(agent), Opening { request, task: Some(step.task.id.clone()) }))

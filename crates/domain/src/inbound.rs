@@ -168,6 +168,9 @@ pub struct InboundMessage {
     pub earlier_text: Option<String>,
     /// Who wrote it.
     pub sender: Sender,
+    /// The name of the time zone that the sender has chosen for themselves. The ledger reads it with the message.
+    #[serde(skip)]
+    pub timezone: Option<String>,
     /// Whether several people write under the sender's id, such as the anonymous administrators of a group: which of them wrote
     /// it is unknown.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -239,6 +242,7 @@ impl InboundMessage {
             edit_of: None,
             earlier_text: None,
             sender,
+            timezone: None,
             anonymous: false,
             group: false,
             sent_at: None,

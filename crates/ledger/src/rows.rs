@@ -97,6 +97,8 @@ pub struct MessageFields {
     /// Its conversation is that of the row, whatever it says: the conversation may have been renamed.
     pub message: Map<String, Value>,
     pub received_at: i64,
+    /// That its sender has chosen.
+    pub timezone: Option<String>,
     pub file_state: Option<String>,
     pub reference: Option<FileReference>,
     pub attachment: Option<Uuid>,
@@ -133,7 +135,7 @@ pub fn messages(
             messages.push(QueuedMessage {
                 id: InboxId(row.id),
                 turn: TurnId(row.turn),
-                message: inbound_message(row.message, row.conversation)?,
+                message: InboundMessage { timezone: row.timezone, ..inbound_message(row.message, row.conversation)? },
                 files: Vec::new(),
                 transcriptions: BTreeMap::new(),
                 received_at: Timestamp(row.received_at),

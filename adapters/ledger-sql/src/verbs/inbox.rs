@@ -68,7 +68,7 @@ pub async fn adopt_file<S: Session>(
     let Some(quoted) = &reference.quoted else { return Ok(None) };
     let known = match find_received(db, stored.lane, reference.platform_id.as_deref()).await? {
         Some(file) => Some(file),
-        None => find_shown(db, stored.lane, quoted).await?,
+        None => find_displayed(db, stored.lane, quoted).await?,
     };
     let Some(known) = known else { return Ok(None) };
     let mut records = attachments::read_records(db, HashSet::from([known])).await?;
@@ -96,7 +96,7 @@ async fn find_received<S: Session>(
 }
 
 /// Finds the file that a message of the bot shows.
-async fn find_shown<S: Session>(db: &S, lane: LaneId, quoted: &QuotedFile) -> VerbResult<Option<AttachmentId>, S> {
+async fn find_displayed<S: Session>(db: &S, lane: LaneId, quoted: &QuotedFile) -> VerbResult<Option<AttachmentId>, S> {
     let Some(message) = &quoted.shown_in else { return Ok(None) };
     // As it stands within a JSON document.
     let trace = Value::from(message.0.as_str()).to_string();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use satchel_domain::{FileReference, InboundMessage, InboxId, Timestamp, TurnId};
 use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
-use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, ReceiveOutcome};
+use satchel_ports::ledger::{ClaimMode, ClaimedLane, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use crate::{
     parameters::Json,
     params,
     session::{Session, VerbResult},
-    verbs::{conversation_settings, history, restored_copy, turns},
+    verbs::{conversation_settings, history, reminders, restored_copy, turns},
 };
 
 /// Stores a message and, if asked, claims its lane.
@@ -74,7 +74,9 @@ async fn find_turn<S: Session>(db: &S, message: &InboundMessage) -> VerbResult<O
 }
 
 /// The turn of a message that nobody works on and nobody has worked on.
-async fn new_turn<S: Session>(db: &S, lane: &Lane, message: QueuedMessage) -> VerbResult<QueuedTurn, S> {
+async fn new_turn<S: Session>(db: &S, lane: &Lane, mut message: QueuedMessage) -> VerbResult<QueuedTurn, S> {
+    let sender = PersonKey::new(message.message.conversation.channel(), &message.message.sender);
+    message.message.timezone = reminders::load_timezone(db, &sender).await?;
     Ok(QueuedTurn {
         id: message.turn,
         ready_at: message.received_at,

@@ -21,6 +21,7 @@ use crate::FileChange;
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
 /// - `next_turn` returns the transcriptions that `record_transcription` stored, and the settings that the
 ///   conversation's last completed turns have left.
+/// - Every message is read with the time zone that its sender has [chosen](super::Reminders::save_timezone) by then.
 /// - A turn brings what [`Archive::history`](super::Archive::history) returns at that moment, up to the ledger's limit.
 /// - `store_file`, `journal_outcome` and `register_files` alone number files; a stored file keeps its number. Whoever
 ///   names a file of another conversation, or none that is stored, gets [`LedgerError::Unknown`].
@@ -147,16 +148,16 @@ pub struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Returns when the message was sent and, in a group, by whom; a system task has no sender. Which time zone the
-    /// sender has chosen is no part of a message.
+    /// Returns when the message was sent, in the time zone of its sender, and, in a group, by whom; a system task has no
+    /// sender.
     #[must_use]
     pub fn origin(&self) -> MessageOrigin {
-        let InboundMessage { group, system_task, sender, sent_at, earlier_text, .. } = &self.message;
+        let InboundMessage { group, system_task, sender, sent_at, timezone, earlier_text, .. } = &self.message;
         let is_own = system_task.as_ref().is_some_and(|task| !task.runs_for_sender());
         MessageOrigin {
             sent_at: sent_at.unwrap_or(self.received_at),
             sender: (*group && !is_own).then(|| sender.clone()),
-            timezone: None,
+            timezone: timezone.clone().filter(|_| !is_own),
             earlier_text: earlier_text.clone(),
         }
     }

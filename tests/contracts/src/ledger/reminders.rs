@@ -5,12 +5,12 @@ use satchel_domain::{
     AttachmentId, InboundMessage, ReminderAuthor, ReminderContent, ReminderId, Sender, Timestamp, TurnId,
 };
 use satchel_ports::ledger::{
-    ClaimMode, CreateReminderOutcome, ForgetConversationOutcome, Ledger, LedgerError, NewReminder, PersonKey, Reminder,
-    ReminderLimits, ReminderQuery, ReminderScope, RenameOutcome,
+    ClaimMode, CreateReminderOutcome, ForgetConversationOutcome, Ledger, LedgerError, NewReminder, PersonKey,
+    QueuedMessage, Reminder, ReminderLimits, ReminderQuery, ReminderScope, RenameOutcome,
 };
 use uuid::Uuid;
 
-use super::{LedgerFixture, completed_turn, conversation, message, receive};
+use super::{LedgerFixture, completed_turn, conversation, message, receive, with_files};
 
 const MAX: u32 = 3;
 
@@ -259,4 +259,24 @@ pub async fn timezone_is_kept_for_each_person(fixture: &impl LedgerFixture) {
     assert_eq!((zone(&ledger, &ada()).await.as_deref(), zone(&ledger, &eve).await), (Some("Asia/Tokyo"), None));
     ledger.reminders.save_timezone(&ada(), None).await.unwrap();
     assert_eq!(zone(&ledger, &ada()).await, None);
+}
+
+/// Catches: a message that is read without the zone that its sender has chosen, or with another person's, however it is read.
+pub async fn messages_are_read_with_their_senders_timezone(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    ledger.reminders.save_timezone(&ada(), Some("Asia/Tokyo".to_owned())).await.unwrap();
+    let first = ledger.inbox.receive(&message("1", "one"), ClaimMode::IfFree).await.unwrap();
+    let claimed = first.claimed.expect("the lane was free");
+    let handed_over = claimed.turn.expect("it comes with its turn");
+    let zone = |queued: &QueuedMessage| queued.origin().timezone;
+    assert_eq!(zone(&handed_over.messages[0]).as_deref(), Some("Asia/Tokyo"));
+    let by_eve = InboundMessage { sender: Sender::new("8", "Eve"), ..message("2", "two") };
+    for message in [by_eve, with_files(message("3", "three"), &["a.txt"])] {
+        ledger.inbox.receive(&message, ClaimMode::Never).await.unwrap();
+    }
+    let waiting = ledger.turns.list_queued_behind(&claimed.lease, first.turn).await.unwrap();
+    assert_eq!(waiting.iter().map(zone).collect::<Vec<_>>(), [None, Some("Asia/Tokyo".to_owned())]);
+    ledger.reminders.save_timezone(&ada(), Some("Europe/Berlin".to_owned())).await.unwrap();
+    let read = ledger.turns.next_turn(&claimed.lease).await.unwrap().unwrap();
+    assert_eq!(zone(&read.messages[0]).as_deref(), Some("Europe/Berlin"), "the one that holds now");
 }

@@ -258,6 +258,7 @@ macro_rules! reminders_contract {
             reminders::people_with_reminders_are_listed_and_ended
             reminders::reminders_follow_their_conversation
             reminders::timezone_is_kept_for_each_person
+            reminders::messages_are_read_with_their_senders_timezone
         }
     };
 }

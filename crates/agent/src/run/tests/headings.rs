@@ -117,9 +117,9 @@ async fn an_injected_message_is_headed_now_and_later() {
 /// Monday evening in Europe is Tuesday in Japan: "tomorrow" is another day there, as it is for the tools.
 #[tokio::test(start_paused = true)]
 async fn heading_is_in_the_zone_that_its_sender_has_chosen() {
-    let mut abroad = stage(vec![says("Noted.")], sent(2, "tomorrow at nine", Duration::ZERO));
-    abroad.zones.insert("console:owner", "Asia/Tokyo");
-    let first = abroad.play().await;
+    let mut abroad = sent(2, "tomorrow at nine", Duration::ZERO);
+    abroad.message.timezone = Some("Asia/Tokyo".into());
+    let first = stage(vec![says("Noted.")], abroad).play().await;
     let heading = "Tuesday 2026-11-24 02:05 (Asia/Tokyo, UTC+09:00), on console:";
     assert_eq!(texts(&first, 0), [heading, "tomorrow at nine"]);
 
@@ -134,14 +134,16 @@ async fn heading_is_in_the_zone_that_its_sender_has_chosen() {
 #[tokio::test(start_paused = true)]
 async fn each_message_of_a_group_is_headed_in_its_senders_own_zone() {
     let look = || calls(&[("look", json!({}))]);
-    let mut live = stage(vec![look(), says("Both done.")], sent_in_group(2, "one", Duration::ZERO));
-    live.zones = [("console:7", "America/New_York"), ("console:8", "Asia/Tokyo")].into();
+    let mut ann = sent_in_group(2, "one", Duration::ZERO);
+    ann.message.timezone = Some("America/New_York".into());
+    let mut live = stage(vec![look(), says("Both done.")], ann);
     live.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         Ok(ToolOutcome::from_text("seen"))
     }));
     let mut bob = sent_in_group(9, "two", Duration::from_secs(60));
     bob.message.sender = Sender::new("8", "Bob");
+    bob.message.timezone = Some("Asia/Tokyo".into());
     live.arrives_after(Duration::from_millis(500), bob);
     let live = live.play().await;
     let shown = texts(&live, 1);

@@ -68,10 +68,9 @@ async fn reply_names_made_and_cancelled_reminders() {
     assert_eq!(text, format!("Stopped, as you asked.\n\n{MADE}\n\n{CANCELLED}"));
 }
 
-/// A turn whose process died while it ran the call that makes and cancels reminders, of a person who lives in Tokyo.
+/// A turn whose process died while it ran the call that makes and cancels reminders.
 fn interrupted_turn() -> Stage {
     let mut stage = turn_with_reminders();
-    stage.zones.insert("console:owner", "Asia/Tokyo");
     stage.answers_next(says("A fine letter."));
     stage.turn.journal = vec![JournalEntry::Model {
         steered: vec![],
