@@ -33,6 +33,7 @@ mod notifications;
 mod owner_commands;
 mod pairing;
 mod product;
+mod quoting;
 mod reminders;
 mod save_acceptance;
 mod scripts;
