@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use async_nats::jetstream;
+use async_nats::jetstream::{self, context::PublishError};
 use satchel_domain::{InboundMessage, TurnId};
 use satchel_nats::{NatsGroups, RequestLimits, RequestListener, SenderCheck};
 use satchel_ports::{Inbound, InboundError, MockInbound};
@@ -59,9 +59,15 @@ pub(crate) async fn start_listener(harness: &Harness, inbound: Arc<dyn Inbound>)
 }
 
 pub(crate) async fn send(follower: &Follower, sender: &str, request: &Value) {
+    try_send(follower, sender, request).await.unwrap();
+}
+
+/// An error where no stream takes requests.
+pub(crate) async fn try_send(follower: &Follower, sender: &str, request: &Value) -> Result<(), PublishError> {
     let context = jetstream::new(follower.client.clone());
     let subject = format!("satchel.v1.cmd.turn.request.{sender}");
-    context.publish(subject, request.to_string().into()).await.unwrap().await.unwrap();
+    context.publish(subject, request.to_string().into()).await?.await?;
+    Ok(())
 }
 
 /// A request for this conversation.
