@@ -1,5 +1,7 @@
 //! What a database holds, found without changing it: for checks beside a running process.
 
+use satchel_domain::ConversationId;
+use satchel_ledger_sql::COUNT_QUEUED_NOTIFICATIONS;
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 
 use crate::{
@@ -26,6 +28,8 @@ pub struct DatabaseInspection {
     pub known: i64,
     /// How many processes work with the schema.
     pub processes: usize,
+    /// How many notifications wait, by conversation.
+    pub notifications: Vec<(ConversationId, u64)>,
     /// Whether the schema has tables, and none of them says that it is Satchel's.
     pub is_foreign: bool,
     /// Whether the role may make the tables that are missing.
@@ -76,6 +80,11 @@ async fn inspect(
     .bind(version.is_none())
     .fetch_one(&mut connection)
     .await?;
+    // Another version may have other tables.
+    let notifications = match version == Some(schema.newest_version()) {
+        true => count_notifications(&mut connection).await?,
+        false => Vec::new(),
+    };
     let _closed = connection.close().await;
     let ConnectionTarget { server, role, database, .. } = target;
     Ok(DatabaseInspection {
@@ -86,8 +95,15 @@ async fn inspect(
         version,
         known: schema.newest_version(),
         processes: usize::try_from(processes).unwrap_or(0),
+        notifications,
         is_foreign,
         can_create,
         is_superuser,
     })
+}
+
+async fn count_notifications(connection: &mut PgConnection) -> Result<Vec<(ConversationId, u64)>, sqlx::Error> {
+    let counts: Vec<(String, i64)> = sqlx::query_as(COUNT_QUEUED_NOTIFICATIONS).fetch_all(connection).await?;
+    let count = |(conversation, count): (String, i64)| Some((conversation.parse().ok()?, count.cast_unsigned()));
+    Ok(counts.into_iter().filter_map(count).collect())
 }

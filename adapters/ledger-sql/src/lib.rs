@@ -16,5 +16,5 @@ pub use crate::{
     error::VerbError,
     parameters::{Json, Parameter, ParameterType, ToParameter},
     session::{Session, VerbResult, VerbSettings},
-    verbs::undecodable::COUNT_UNDECODABLE,
+    verbs::{records::COUNT_QUEUED_NOTIFICATIONS, undecodable::COUNT_UNDECODABLE},
 };

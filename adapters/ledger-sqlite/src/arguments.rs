@@ -1,6 +1,8 @@
 //! How a verb's arguments get to another thread, and are lent to it there.
 
-use satchel_domain::{AttachmentId, CallId, InboxId, LoginId, MessageRef, PartId, ReminderId, Timestamp, TurnId};
+use satchel_domain::{
+    AttachmentId, CallId, ConversationId, InboxId, LoginId, MessageRef, PartId, ReminderId, Timestamp, TurnId,
+};
 use satchel_ports::ledger::{AttachmentKey, ClaimMode, ReleaseMode};
 
 /// An argument of a verb.
@@ -57,6 +59,7 @@ passed_by_value!(
     ClaimMode,
     InboxId,
     LoginId,
+    Option<ConversationId>,
     Option<MessageRef>,
     Option<String>,
     Option<Timestamp>,

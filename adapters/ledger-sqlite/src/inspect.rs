@@ -6,8 +6,9 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
+use satchel_domain::ConversationId;
 use satchel_ledger::rows;
-use satchel_ledger_sql::COUNT_UNDECODABLE;
+use satchel_ledger_sql::{COUNT_QUEUED_NOTIFICATIONS, COUNT_UNDECODABLE};
 use satchel_ports::ledger::UndecodableCount;
 
 use crate::{
@@ -38,6 +39,8 @@ pub struct Inspection {
     pub processes: usize,
     /// What the channels could not read and is kept.
     pub undecodable: Vec<UndecodableCount>,
+    /// How many notifications wait, by conversation.
+    pub notifications: Vec<(ConversationId, u64)>,
     /// The copies of the database that were kept when it was converted.
     pub copies: Vec<PathBuf>,
 }
@@ -72,6 +75,7 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     let damage = find_damage(&connection).map_err(failed)?;
     // A database that is damaged, or older than the table, has nothing to say of it.
     let undecodable = count_undecodable(&connection).unwrap_or_default();
+    let notifications = count_notifications(&connection).unwrap_or_default();
     drop(connection);
     Ok(Some(Inspection {
         version,
@@ -80,6 +84,7 @@ fn inspect_directory(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
         bytes,
         processes: Owners::open(data_dir).and_then(|owners| owners.living()).map_err(in_directory)?,
         undecodable,
+        notifications,
         copies: list_copies(data_dir, DATABASE).map_err(in_directory)?,
     }))
 }
@@ -88,6 +93,14 @@ fn count_undecodable(connection: &Connection) -> error::Result<Vec<UndecodableCo
     let counts: Vec<(String, i64)> = connection.all(COUNT_UNDECODABLE, [])?;
     let count = |(channel, updates): (String, i64)| {
         Ok(UndecodableCount { channel: rows::channel(channel)?, updates: rows::number(updates, "number of updates")? })
+    };
+    counts.into_iter().map(count).collect()
+}
+
+fn count_notifications(connection: &Connection) -> error::Result<Vec<(ConversationId, u64)>> {
+    let counts: Vec<(String, i64)> = connection.all(COUNT_QUEUED_NOTIFICATIONS, [])?;
+    let count = |(conversation, count): (String, i64)| {
+        Ok((rows::conversation(&conversation)?, rows::number(count, "number of notifications")?))
     };
     counts.into_iter().map(count).collect()
 }
@@ -112,9 +125,9 @@ fn find_damage(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 mod tests {
     use std::sync::Arc;
 
-    use satchel_domain::UndecodableUpdate;
+    use satchel_domain::{InboundMessage, Sender, SystemTask, UndecodableUpdate};
     use satchel_local::{SystemClock, UuidV7};
-    use satchel_ports::Inbox;
+    use satchel_ports::{Inbox, ledger::ClaimMode};
 
     use super::*;
     use crate::SqliteLedger;
@@ -141,6 +154,18 @@ mod tests {
         ledger.record_undecodable(&update).await.unwrap();
         let found = inspect(directory.path()).await.unwrap().unwrap();
         assert_eq!(found.undecodable, [UndecodableCount { channel, updates: 1 }]);
+        assert_eq!(found.notifications, []);
+        let sent = InboundMessage {
+            system_task: Some(SystemTask::DeliverNotification { text: "done".to_owned() }),
+            ..InboundMessage::new(
+                "web:main".parse().unwrap(),
+                "1".to_owned(),
+                Sender::new("notification", "Notification"),
+            )
+        };
+        ledger.receive(&sent, ClaimMode::Never).await.unwrap();
+        let found = inspect(directory.path()).await.unwrap().unwrap();
+        assert_eq!(found.notifications, [(sent.conversation, 1)]);
         drop((ledger, other));
         assert_eq!(inspect(directory.path()).await.unwrap().unwrap().processes, 0);
     }

@@ -448,7 +448,7 @@ pub enum FileSelectorArg {
 /// The subcommands of `outbox`.
 #[derive(Debug, Subcommand)]
 pub enum OutboxCommand {
-    /// List parts that are in progress or failed, newest first
+    /// List queued messages of `satchel send`, and parts that are in progress or failed, newest first
     List {
         /// Only this conversation, such as telegram:-100123; `main` is console:main
         #[arg(long, value_name = "CONVERSATION", value_parser = parse_conversation)]

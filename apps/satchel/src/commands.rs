@@ -28,8 +28,13 @@ pub mod web;
 
 use std::{io::Write, process::ExitCode};
 
+use satchel_domain::{InboundMessage, SystemTask};
+
 use self::existing_data::MissingData;
 use crate::config::origin::ConfigProblems;
+
+/// How many characters of a message or a reply a list shows.
+const MAX_TEXT_CHARS: usize = 60;
 
 /// Wrong usage or configuration; the process exits with 2 instead of 1.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +109,26 @@ fn format_timestamp(timestamp: satchel_domain::Timestamp) -> String {
     timestamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
+/// Returns the text of a message; that of a notification or a reminder is in its task.
+fn message_text(message: &InboundMessage) -> &str {
+    match &message.system_task {
+        Some(SystemTask::DeliverNotification { text } | SystemTask::DeliverReminder { text, .. }) => text,
+        _ => &message.text,
+    }
+}
+
+/// Describes a message that waits in one line.
+fn summarize_message(message: &InboundMessage) -> String {
+    let text = one_line(message_text(message), MAX_TEXT_CHARS);
+    let names: Vec<&str> = message.files.iter().map(|file| file.filename.as_str()).collect();
+    let names = one_line(&names.join(", "), MAX_TEXT_CHARS);
+    match (text.is_empty(), names.is_empty()) {
+        (_, true) => text,
+        (true, false) => names,
+        (false, false) => format!("{text} + {names}"),
+    }
+}
+
 /// Describes the content of a part in one line.
 fn summarize_content(content: &satchel_domain::PartContent) -> String {
     use satchel_domain::PartContent;
@@ -119,9 +144,9 @@ fn summarize_content(content: &satchel_domain::PartContent) -> String {
         .collect();
     let files = files.join(", ");
     match content {
-        PartContent::Text { text, .. } if files.is_empty() => one_line(text, 60),
-        PartContent::Text { text, .. } => format!("{} + {files}", one_line(text, 60)),
-        PartContent::Voice { text, .. } => one_line(text, 60),
+        PartContent::Text { text, .. } if files.is_empty() => one_line(text, MAX_TEXT_CHARS),
+        PartContent::Text { text, .. } => format!("{} + {files}", one_line(text, MAX_TEXT_CHARS)),
+        PartContent::Voice { text, .. } => one_line(text, MAX_TEXT_CHARS),
         PartContent::File(_) | PartContent::Album { .. } => files,
         PartContent::Notice { text } | PartContent::Question { text, .. } => one_line(text, 200),
     }
@@ -130,6 +155,7 @@ fn summarize_content(content: &satchel_domain::PartContent) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use satchel_domain::{FileReference, Filename, ReminderId, Sender};
 
     use super::*;
 
@@ -150,5 +176,31 @@ mod tests {
     fn text_of_others_can_not_leave_its_cell() {
         assert_eq!(one_line("a\n\tb\u{1b}[2J\u{202e}c", 80), "a b[2Jc");
         assert_eq!(one_line(&"ё".repeat(100), 3), "ёёё…");
+    }
+    /// Catches: an alarm that is listed as an empty line.
+    #[test]
+    fn message_of_satchel_itself_is_listed_with_its_text() {
+        let summary = |system_task: Option<SystemTask>, files: &[&str]| {
+            let file = |name: &&str| FileReference::new("x".to_owned(), Filename::from_untrusted(name));
+            let message = InboundMessage {
+                system_task,
+                files: files.iter().map(file).collect(),
+                ..InboundMessage::new("console:main".parse().unwrap(), "1".to_owned(), Sender::new("s", "Satchel"))
+            };
+            (message_text(&message).to_owned(), summarize_message(&message))
+        };
+        let text = || "The oven\nis hot.".to_owned();
+        let reminder = SystemTask::DeliverReminder {
+            reminder: ReminderId(1),
+            text: text(),
+            files: vec![],
+            missed: None,
+            origin: None,
+        };
+        for task in [SystemTask::DeliverNotification { text: text() }, reminder] {
+            assert_eq!(summary(Some(task), &["a.txt"]), (text(), "The oven is hot. + a.txt".to_owned()));
+        }
+        let files_alone = SystemTask::DeliverNotification { text: String::new() };
+        assert_eq!(summary(Some(files_alone), &["a.txt", "b.txt"]).1, "a.txt, b.txt");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ConversationId, FileReference, HistoryMessage, InboundMessage, OutgoingResponse, Sender, SystemTask, TurnId,
-    Visibility, size,
+    ConversationId, Ending, FileReference, HistoryMessage, InboundMessage, OutgoingResponse, Sender, SystemTask,
+    TurnId, Visibility, size,
 };
 use satchel_ports::{
     Archive, Conversations, FileLinks, Ids, MAX_NOTIFICATION_BYTES, Notification, NotificationError, Notifications,
@@ -46,10 +46,10 @@ impl Notifications for NotificationService {
         let message = InboundMessage { files, ..InboundMessage::new(conversation, inbox_key, sender) };
         let task = SystemTask::DeliverNotification { text };
         let turn = self.inbound.accept(task.clone(), message.clone()).await?;
-        match key {
-            Some(key) if !self.is_stored(turn, &task, &message).await? => Err(NotificationError::KeyReused(key)),
-            _ => Ok(turn),
+        if let Some(key) = key {
+            self.check_first(key, turn, &task, &message).await?;
         }
+        Ok(turn)
     }
 }
 
@@ -68,19 +68,34 @@ impl NotificationService {
         }
     }
 
-    /// Whether the turn of a key is this notification's and not another one's. Of a forgotten one nothing else is known.
-    async fn is_stored(
+    /// Checks that the turn of a key is this notification's and not another one's, and that all of it was delivered or still
+    /// can be. Of a forgotten one nothing else is known.
+    async fn check_first(
         &self,
+        key: String,
         turn: TurnId,
         task: &SystemTask,
         message: &InboundMessage,
-    ) -> Result<bool, NotificationError> {
-        let Some(record) = self.archive.turn(turn).await? else { return Ok(true) };
+    ) -> Result<(), NotificationError> {
+        let Some(record) = self.archive.turn(turn).await? else { return Ok(()) };
         let stored = record.messages.iter().map(|queued| &queued.message).find(|stored| stored.key == message.key);
         let identity = |file: &FileReference| (file.stored, file.filename.clone());
         let has_same_files =
             |stored: &InboundMessage| stored.files.iter().map(identity).eq(message.files.iter().map(identity));
-        Ok(stored.is_none_or(|stored| stored.system_task.as_ref() == Some(task) && has_same_files(stored)))
+        if stored.is_some_and(|stored| stored.system_task.as_ref() != Some(task) || !has_same_files(stored)) {
+            return Err(NotificationError::KeyReused(key));
+        }
+        match (record.routing_errors().first(), &record.ending) {
+            (Some(failed), _) => {
+                let (part, reason) = (Some(failed.part), failed.reason.to_string());
+                Err(NotificationError::NotDelivered { key, part, reason })
+            }
+            (None, Some(ending)) if *ending != Ending::Done => {
+                let reason = format!("its turn ended as {}", ending.as_str());
+                Err(NotificationError::NotDelivered { key, part: None, reason })
+            }
+            (None, _) => Ok(()),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The port through which other programs send messages to the people of a conversation.
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId, Filename, StoredBlob, TurnId};
+use satchel_domain::{ChannelName, ConversationId, Filename, PartId, StoredBlob, TurnId};
 
 use crate::{InboundError, LedgerError};
 
@@ -42,6 +42,16 @@ pub enum NotificationError {
     /// The key belongs to a notification with another text or other files.
     #[error("the key `{0}` belongs to another message; use a new key for a new message")]
     KeyReused(String),
+    /// The key belongs to this notification, of which something could not be delivered. A retry doesn't help.
+    #[error("{}", describe_undelivered(.key, .part, .reason))]
+    NotDelivered {
+        /// The key.
+        key: String,
+        /// The first part that failed, if one was planned.
+        part: Option<PartId>,
+        /// Why it failed.
+        reason: String,
+    },
     /// Something in it is not allowed; a retry doesn't help.
     #[error("{0}")]
     Invalid(String),
@@ -53,12 +63,21 @@ pub enum NotificationError {
     Ledger(#[from] LedgerError),
 }
 
+fn describe_undelivered(key: &str, part: &Option<PartId>, reason: &str) -> String {
+    let next_step = match part {
+        Some(part) => format!("`satchel outbox resend {part}` sends it again, and so does a new key"),
+        None => "a new key sends it again".to_owned(),
+    };
+    format!("the message with the key `{key}` was accepted before and could not be delivered: {reason}; {next_step}")
+}
+
 /// Accepts notifications. Implemented by `intake`.
 ///
 /// # Contract
 /// - `send` returns `Ok` only after the notification is durable; from then on it is delivered as a reply is, behind what
 ///   is under way in its conversation.
-/// - The same key in the same conversation returns the turn of the first; with another text or other files it is an error.
+/// - The same key in the same conversation returns the turn of the first; with another text or other files it is an error,
+///   and so it is once something of the first could not be delivered.
 /// - A conversation that does not exist is an error; nothing is stored.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

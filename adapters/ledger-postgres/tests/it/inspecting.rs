@@ -30,6 +30,7 @@ async fn inspection_sees_the_schema_and_who_works_with_it() {
         version: None,
         known: 6,
         processes: 0,
+        notifications: Vec::new(),
         is_foreign: false,
         can_create: true,
         is_superuser: false,

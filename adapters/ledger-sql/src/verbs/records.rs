@@ -60,6 +60,29 @@ pub async fn turns<S: Session>(db: &S, query: &TurnQuery) -> VerbResult<Vec<Turn
     with_details(db, rows).await
 }
 
+/// Counts the notifications that wait in each conversation, for a look at the database beside the processes that use it.
+pub const COUNT_QUEUED_NOTIFICATIONS: &str = "SELECT conversation, COUNT(*) FROM turns JOIN lanes ON lanes.id = turns.lane \
+     WHERE state = 'queued' AND EXISTS (SELECT 1 FROM inbox \
+         WHERE inbox.turn = turns.id AND json_extract(message, '$.errand.errand') = 'notification') \
+     GROUP BY conversation ORDER BY conversation";
+
+/// Reads the turns of notifications that wait.
+pub async fn list_queued_notifications<S: Session>(
+    db: &S,
+    conversation: Option<ConversationId>,
+) -> VerbResult<Vec<TurnRecord>, S> {
+    let rows: Vec<TurnRow> = db
+        .all(
+            "SELECT turns.id, conversation, ending, response, replaced_by FROM turns JOIN lanes ON lanes.id = turns.lane \
+         WHERE state = 'queued' AND ($1 IS NULL OR conversation = $1) AND EXISTS (SELECT 1 FROM inbox \
+             WHERE inbox.turn = turns.id AND json_extract(message, '$.errand.errand') = 'notification') \
+         ORDER BY sequence",
+            params![conversation.as_ref().map(ConversationId::to_string)],
+        )
+        .await?;
+    with_details(db, rows).await
+}
+
 /// Reads the conversations with a turn that is incomplete, or was completed at `since` or later.
 pub async fn active_conversations<S: Session>(db: &S, since: Timestamp) -> VerbResult<Vec<ConversationId>, S> {
     // By lane, since turns have no index by time: the last completed one of each is found at once.

@@ -58,7 +58,7 @@ pub(crate) struct NotificationUploadQuery {
     responses(
         (status = 202, body = Accepted),
         (status = 404, description = "There is no such conversation.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "The key belongs to another message.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The key belongs to another message, or to this one, which could not be delivered.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "An upload has expired.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "Something in the message is not allowed.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full.", body = ProblemBody, content_type = "application/problem+json"),
@@ -111,6 +111,9 @@ impl From<NotificationError> for Problem {
                 Self::new(StatusCode::NOT_FOUND, "unknown_conversation", sentence(&error))
             }
             NotificationError::KeyReused(_) => Self::new(StatusCode::CONFLICT, "key_reused", sentence(&error)),
+            NotificationError::NotDelivered { .. } => {
+                Self::new(StatusCode::CONFLICT, "not_delivered", sentence(&error))
+            }
             NotificationError::Invalid(_) => Self::invalid(sentence(&error)),
             NotificationError::Inbound(error) => error.into(),
             NotificationError::Ledger(error) => error.into(),

@@ -46,6 +46,7 @@ async fn what_can_not_be_sent_is_refused_by_name() {
     let to_a =
         |key: &str, uploads: Value| json!({"conversation": "web:a", "text": "x", "key": key, "uploads": uploads});
     problem(send(&stage, to_a("reused", json!([]))).await, 409, "key_reused").await;
+    problem(send(&stage, to_a("failed", json!([]))).await, 409, "not_delivered").await;
     problem(send(&stage, to_a("", json!([]))).await, 422, "invalid_request").await;
     problem(send(&stage, json!({"conversation": "a", "text": "x"})).await, 422, "invalid_request").await;
     let other = read(upload(&stage, "web:b", "done").await).await["upload"].clone();

@@ -102,6 +102,10 @@ impl Notifications for Door {
         }
         match key.as_deref() {
             Some("reused") => return Err(NotificationError::KeyReused("reused".into())),
+            Some("failed") => {
+                let (key, reason) = ("failed".into(), "blocked by the user".into());
+                return Err(NotificationError::NotDelivered { key, part: None, reason });
+            }
             Some("") => return Err(NotificationError::Invalid("a key has letters".into())),
             _ => {}
         }

@@ -1,20 +1,21 @@
-//! `satchel outbox …`: parts that are in progress or failed.
+//! `satchel outbox …`: parts that are in progress or failed, and what `satchel send` has queued.
 
 use std::io::Write;
 
 use anyhow::{Context, bail};
-use satchel_domain::{ConversationId, InboundMessage, Part, PartId, PartState, Sender};
+use satchel_domain::{ConversationId, Filename, InboundMessage, Part, PartId, PartState, Sender, Timestamp, TurnId};
 use satchel_ports::{
     Archive, Ids, Ledger, LedgerError, Outbox,
-    ledger::{ClaimMode, OutboxQuery},
+    ledger::{ClaimMode, OutboxQuery, TurnRecord},
 };
+use serde::Serialize;
 
-use super::{format_timestamp, summarize_content, write_json, write_table};
+use super::{format_timestamp, message_text, summarize_content, summarize_message, write_json, write_table};
 
 /// The sender under whose name the operator's commands are stored.
 pub const OPERATOR: &str = "operator";
 
-/// Lists parts, the newest first.
+/// Lists queued notifications, which have no parts yet, and parts, the newest first.
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
@@ -25,12 +26,16 @@ pub async fn list(
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let mut queued = archive.list_queued_notifications(conversation.clone()).await?;
+    queued.reverse();
     let query = OutboxQuery { conversation, include_delivered, ..OutboxQuery::default() };
     let parts = archive.parts(&query).await?;
     if json {
-        return Ok(write_json(out, &parts)?);
+        let queued = queued.iter().map(|turn| OutboxEntry::Notification(QueuedNotificationJson::from(turn)));
+        let entries: Vec<_> = queued.chain(parts.iter().map(OutboxEntry::Part)).collect();
+        return Ok(write_json(out, &entries)?);
     }
-    if parts.is_empty() {
+    if parts.is_empty() && queued.is_empty() {
         writeln!(out, "the outbox is empty: nothing in progress, nothing failed")?;
         return Ok(());
     }
@@ -43,8 +48,58 @@ pub async fn list(
             summarize_part(part),
         ]
     };
-    write_table(out, &parts.iter().map(row).collect::<Vec<_>>())?;
+    let rows: Vec<_> = queued.iter().map(notification_row).chain(parts.iter().map(row)).collect();
+    write_table(out, &rows)?;
     Ok(())
+}
+
+/// What is printed as JSON: a part, or a notification that waits for its turn.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum OutboxEntry<'a> {
+    Notification(QueuedNotificationJson<'a>),
+    Part(&'a Part),
+}
+
+#[derive(Serialize)]
+struct QueuedNotificationJson<'a> {
+    turn: TurnId,
+    conversation: &'a ConversationId,
+    kind: &'static str,
+    state: QueuedState,
+    text: &'a str,
+    files: Vec<&'a Filename>,
+    created_at: Option<Timestamp>,
+}
+
+/// The state, in the form of a part's.
+#[derive(Serialize)]
+struct QueuedState {
+    state: &'static str,
+}
+
+/// The kind and the state of a notification that waits, beside those of parts.
+const NOTIFICATION_KIND: &str = "notification";
+const QUEUED_STATE: &str = "queued";
+
+impl<'a> From<&'a TurnRecord> for QueuedNotificationJson<'a> {
+    fn from(record: &'a TurnRecord) -> Self {
+        Self {
+            turn: record.id,
+            conversation: &record.conversation,
+            kind: NOTIFICATION_KIND,
+            state: QueuedState { state: QUEUED_STATE },
+            text: record.messages.first().map_or("", |queued| message_text(&queued.message)),
+            files: record.messages.iter().flat_map(|queued| &queued.message.files).map(|file| &file.filename).collect(),
+            created_at: record.messages.first().map(|queued| queued.received_at),
+        }
+    }
+}
+
+fn notification_row(record: &TurnRecord) -> Vec<String> {
+    let QueuedNotificationJson { turn, conversation, kind, state, .. } = QueuedNotificationJson::from(record);
+    let message = record.messages.first().map(|queued| summarize_message(&queued.message)).unwrap_or_default();
+    vec![turn.to_string(), conversation.to_string(), kind.to_owned(), state.state.to_owned(), message]
 }
 
 /// Describes in one line what a part shows or does.

@@ -14,16 +14,15 @@ use satchel_ports::{Clock, ledger::QueuedMessage};
 use satchel_runtime::schedules::{MissedRun, list_missed, list_missed_reminders, skip_missed, skip_missed_reminders};
 use serde_json::json;
 
-use super::{UsageError, format_timestamp, one_line, summarize_content, write_json, write_table};
+use super::{
+    UsageError, format_timestamp, message_text, one_line, summarize_content, summarize_message, write_json, write_table,
+};
 use crate::{
     cli::{MissedChoice, ReceivedChoice, ReleaseOptions, UnsettledChoice},
     config::Config,
     runtime::machine_zone,
     stores,
 };
-
-/// How many characters of a message or a reply are listed.
-const MAX_TEXT_CHARS: usize = 60;
 
 /// Checks that the data is no restored copy that still waits for its owner, and that its original doesn't run.
 ///
@@ -149,7 +148,7 @@ fn to_json(held: Option<&HeldBack>, missed: &[MissedRun]) -> serde_json::Value {
             let message = &queued.message;
             json!({
                 "conversation": message.conversation, "sender": message.sender.name, "sent_at": message.sent_at,
-                "received_at": queued.received_at, "text": message.text, "files": message.files.len(),
+                "received_at": queued.received_at, "text": message_text(message), "files": message.files.len(),
             })
         };
         messages.iter().map(message).collect()
@@ -200,14 +199,10 @@ fn print_held(held: &HeldBack, missed: &[MissedRun], out: &mut dyn Write) -> any
 
 fn message_row(queued: &QueuedMessage) -> Vec<String> {
     let message = &queued.message;
-    let files = match message.files.len() {
-        0 => String::new(),
-        files => format!(" + {files} files"),
-    };
     vec![
         message.conversation.to_string(),
         format_timestamp(message.sent_at.unwrap_or(queued.received_at)),
         one_line(&message.sender.name, 30),
-        format!("{}{files}", one_line(&message.text, MAX_TEXT_CHARS)),
+        summarize_message(message),
     ]
 }

@@ -125,10 +125,12 @@ fn not_running_note(conversation: &ConversationId) -> String {
     format!("note: Satchel is not running with this data; the message is delivered once `{command}` is")
 }
 
-/// What a retry can't change is wrong usage.
+/// What is refused before it is stored is wrong usage.
 fn into_cli_error(error: NotificationError) -> anyhow::Error {
     match error {
-        NotificationError::Inbound(_) | NotificationError::Ledger(_) => error.into(),
+        NotificationError::Inbound(_) | NotificationError::Ledger(_) | NotificationError::NotDelivered { .. } => {
+            error.into()
+        }
         error => UsageError(error.to_string()).into(),
     }
 }

@@ -3,7 +3,8 @@
 use std::num::NonZeroU64;
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, InboxId, MediaInfo, Sha256, StoredBlob, Timestamp,
+    Attachment, AttachmentId, AttachmentSource, Filename, InboxId, MediaInfo, Part, PartContent, PartId, PartState,
+    Sha256, StoredBlob, Timestamp, part::FailureReason,
 };
 use satchel_ports::{
     ManualClock, MockArchive, MockConversations, MockEventBus, MockFileLinks, MockLedger, MockWorkspace,
@@ -52,8 +53,26 @@ fn queued(message: InboundMessage, files: Vec<InboundFileState>) -> QueuedMessag
     QueuedMessage { id, turn: TURN, message, files, transcriptions: Default::default(), received_at: Timestamp(0) }
 }
 
+/// The turn of a notification that waits.
+fn queued_record(notification: &Notification) -> TurnRecord {
+    TurnRecord {
+        id: TURN,
+        conversation: conversation(),
+        ending: None,
+        response: None,
+        messages: vec![queued(stored_message(notification), Vec::new())],
+        parts: Vec::new(),
+        calls: Vec::new(),
+        replaced_by: None,
+    }
+}
+
 /// A service whose inbox has a turn for the key already: that of `first`, or a forgotten one.
 fn service(exists: bool, first: Option<&Notification>) -> NotificationService {
+    service_with(exists, first.map(queued_record))
+}
+
+fn service_with(exists: bool, record: Option<TurnRecord>) -> NotificationService {
     let mut ledger = MockLedger::default();
     let outcome = || ReceiveOutcome { turn: TURN, duplicate: false, claimed: None };
     ledger.inbox.expect_receive().times(usize::from(exists)).returning(move |_, _| Ok(outcome()));
@@ -69,16 +88,6 @@ fn service(exists: bool, first: Option<&Notification>) -> NotificationService {
         last_at: Timestamp(0),
     };
     conversations.expect_find_conversation().returning(move |_| Ok(exists.then(|| summary.clone())));
-    let record = first.map(|first| TurnRecord {
-        id: TURN,
-        conversation: conversation(),
-        ending: None,
-        response: None,
-        messages: vec![queued(stored_message(first), Vec::new())],
-        parts: Vec::new(),
-        calls: Vec::new(),
-        replaced_by: None,
-    });
     archive.expect_turn().returning(move |_| Ok(record.clone()));
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
@@ -107,6 +116,29 @@ async fn same_key_is_one_message_and_another_one_is_refused() {
         assert_eq!(refused.to_string(), "the key `k` belongs to another message; use a new key for a new message");
     }
     assert_eq!(service(true, None).send(first).await.unwrap(), TURN, "the first was forgotten since");
+}
+
+#[tokio::test]
+async fn key_of_a_message_that_was_not_delivered_says_so() {
+    let first = notification(Some("k"), "done");
+    let part = |state: PartState| Part {
+        state,
+        ..Part::new(PartId(Uuid::from_u128(9)), conversation(), TURN, 0, PartContent::from_text("done"), Timestamp(0))
+    };
+    let record = |ending: Ending, parts: Vec<Part>| TurnRecord { ending: Some(ending), parts, ..queued_record(&first) };
+    let send_again = async |record: TurnRecord| service_with(true, Some(record)).send(first.clone()).await;
+
+    let forbidden = FailureReason::Forbidden { reason: "blocked by the user".to_owned() };
+    let failed = record(Ending::Done, vec![part(PartState::Failed { reason: forbidden })]);
+    let error = send_again(failed).await.unwrap_err().to_string();
+    assert!(error.contains("key `k`") && error.contains("blocked by the user"), "{error}");
+    assert!(error.contains("`satchel outbox resend 00000000-0000-0000-0000-000000000009`"), "{error}");
+
+    let crashed = send_again(record(Ending::Crashed { times: 3 }, Vec::new())).await.unwrap_err().to_string();
+    assert!(crashed.contains("its turn ended as crashed; a new key sends it again"), "{crashed}");
+    for state in [PartState::Sent { messages: Vec::new() }, PartState::Pending] {
+        assert_eq!(send_again(record(Ending::Done, vec![part(state)])).await.unwrap(), TURN);
+    }
 }
 
 #[tokio::test]

@@ -31,6 +31,12 @@ pub trait Archive: Send + Sync {
     /// Returns turns, oldest first, without those whose messages were all injected into another.
     async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError>;
 
+    /// Returns the incomplete turns that deliver notifications, in one conversation or all of them, oldest first.
+    async fn list_queued_notifications(
+        &self,
+        conversation: Option<ConversationId>,
+    ) -> Result<Vec<TurnRecord>, LedgerError>;
+
     /// Returns the last `limit` messages of the history since its last reset, oldest first.
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError>;
 

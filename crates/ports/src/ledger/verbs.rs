@@ -126,6 +126,8 @@ macro_rules! ledger_verbs {
                     fn turn(turn: TurnId) -> Option<TurnRecord>;
                 read "reading turns"
                     fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
+                read "listing queued notifications"
+                    fn list_queued_notifications(conversation: Option<ConversationId>) -> Vec<TurnRecord>;
                 read "reading the history"
                     fn history(conversation: &ConversationId, limit: u32) -> Vec<HistoryMessage>;
                 read "reading a file's record"

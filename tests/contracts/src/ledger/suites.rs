@@ -209,6 +209,7 @@ macro_rules! archive_contract {
             turns::turn_record_is_complete
             turns::calls_of_a_turn_have_their_outcomes
             turns::turns_are_paged
+            turns::queued_notifications_are_listed_until_completed
             files::files_are_filtered
             files::foreign_file_is_unknown
             processes::open_processes_are_counted

@@ -3,7 +3,8 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use satchel_domain::{
-    CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
+    CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, SystemTask, Timestamp, ToolCall,
+    ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
@@ -275,6 +276,29 @@ pub async fn turns_are_paged(fixture: &impl LedgerFixture) {
     assert_eq!(page(Some(ids[3])).await, ids[1..3]);
     assert_eq!(page(Some(ids[1])).await, ids[..1]);
     assert_eq!(page(Some(ids[0])).await, []);
+}
+
+/// Catches: a message of another program that waits and is listed nowhere, or that is listed once it is delivered.
+pub async fn queued_notifications_are_listed_until_completed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let notification = |key: &str, place: &str| InboundMessage {
+        conversation: conversation(place),
+        system_task: Some(SystemTask::DeliverNotification { text: format!("{key} is done") }),
+        ..message(key, "")
+    };
+    let (lease, first) = receive(&ledger, &notification("backup", "telegram:1")).await;
+    ledger.inbox.receive(&message("hello", "hello"), ClaimMode::Never).await.unwrap();
+    let second = ledger.inbox.receive(&notification("build", "web:a"), ClaimMode::Never).await.unwrap().turn;
+    let listed = async |place: Option<&str>| {
+        let turns = ledger.archive.list_queued_notifications(place.map(conversation)).await.unwrap();
+        turns.iter().map(|turn| (turn.id, turn.messages[0].message.key.clone())).collect::<Vec<_>>()
+    };
+    let (backup, build) = ((first, "backup".to_owned()), (second, "build".to_owned()));
+    assert_eq!(listed(None).await, [backup.clone(), build.clone()]);
+    assert_eq!(listed(Some("telegram:1")).await, [backup]);
+    assert_eq!(listed(Some("web:nobody")).await, []);
+    ledger.turns.complete_turn(&lease, &completed_turn(first, Vec::new())).await.unwrap();
+    assert_eq!(listed(None).await, [build]);
 }
 
 /// Catches: a `/stop` that nobody sees, since more has been written before it than is looked at.

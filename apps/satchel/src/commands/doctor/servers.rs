@@ -4,7 +4,7 @@ use satchel_ledger_postgres::{ConnectError, DatabaseInspection, Settings};
 use satchel_nats::{BusInspection, NatsError};
 use secrecy::SecretString;
 
-use super::Finding;
+use super::{Finding, storage::notifications_finding};
 use crate::{
     config::{Config, storage::BlobBackend},
     server_wait::ServerWait,
@@ -56,6 +56,7 @@ pub(super) async fn check_postgres(url: &SecretString, findings: &mut Vec<Findin
         }
         Some(version) => Finding::ok(CHECK, format!("{address}: schema version {version}")),
     });
+    findings.extend(notifications_finding(&inspection.notifications));
     if inspection.is_superuser {
         let found = format!("the role `{role}` may do everything on the database server");
         let advice =

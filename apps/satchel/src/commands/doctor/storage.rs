@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::fs::{Access, access};
-use satchel_domain::{DiskReserve, size::format_bytes};
+use satchel_domain::{ConversationId, DiskReserve, size::format_bytes};
 use satchel_ledger_sqlite::{Inspection, OpenError, inspect};
 use satchel_metrics::{FileDirectory, read_space};
 use satchel_ports::ledger::UndecodableCount;
@@ -71,13 +71,14 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
             findings.push(damage_finding(format!("{path} is damaged: {}", damage.join("; "))));
             return Some(processes);
         }
-        Ok(Ok(Some(Inspection { version, known, bytes, processes, undecodable, copies, .. }))) => {
+        Ok(Ok(Some(Inspection { version, known, bytes, processes, undecodable, notifications, copies, .. }))) => {
             let schema = match version < known {
                 true => format!("schema version {version}, migrated to {known} at the next start"),
                 false => format!("schema version {version}"),
             };
             findings.push(Finding::ok(CHECK, format!("{path} is healthy: {}, {schema}", format_bytes(bytes))));
             findings.extend(undecodable.into_iter().map(undecodable_finding));
+            findings.extend(notifications_finding(&notifications));
             findings.extend(copies.iter().map(|copy| {
                 let copy = copy.display();
                 Finding::ok(
@@ -100,6 +101,23 @@ fn undecodable_finding(UndecodableCount { channel, updates }: UndecodableCount) 
     let advice = "update Satchel if there is a newer version; the table `unreadable_updates` of satchel.db holds each \
                   update";
     Finding::warning("updates", found, advice)
+}
+
+/// Reports messages of `satchel send` that wait for a process that serves their conversation.
+pub(super) fn notifications_finding(notifications: &[(ConversationId, u64)]) -> Option<Finding> {
+    let (first, _) = notifications.first()?;
+    let count: u64 = notifications.iter().map(|(_, count)| count).sum();
+    let found = match count {
+        1 => format!("1 message of `satchel send` waits to be delivered in {first}"),
+        _ => {
+            let places: Vec<String> =
+                notifications.iter().map(|(conversation, count)| format!("{conversation} ({count})")).collect();
+            format!("{count} messages of `satchel send` wait to be delivered: {}", places.join(", "))
+        }
+    };
+    let advice = "`satchel run` delivers them to the channels that it serves, `satchel chat --conversation NAME` those of \
+                  the terminal; `satchel outbox list` shows them";
+    Some(Finding::warning("notifications", found, advice))
 }
 
 fn damage_finding(found: String) -> Finding {

@@ -2,10 +2,10 @@
 
 use std::{path::Path, sync::Arc};
 
-use satchel_domain::{ChannelName, UndecodableUpdate};
+use satchel_domain::{ChannelName, InboundMessage, Sender, SystemTask, UndecodableUpdate};
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::Inbox;
+use satchel_ports::{Inbox, ledger::ClaimMode};
 
 use super::*;
 use crate::config::{ConfigSources, load_text};
@@ -136,6 +136,32 @@ async fn what_could_not_be_read_is_warned_of() {
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
         let update = UndecodableUpdate { channel, key: key.to_owned(), sender: None, raw, reason };
         ledger.record_undecodable(&update).await.unwrap();
+        let mut findings = Vec::new();
+        storage::check_database(loaded.config(), &mut findings).await;
+        let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning).collect();
+        assert_eq!(warnings.iter().map(|finding| finding.found.as_str()).collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[tokio::test]
+async fn messages_of_send_that_wait_are_named_with_their_conversations() {
+    let directory = tempfile::tempdir().unwrap();
+    let yaml = format!("storage: {{ data_dir: '{}' }}\n", directory.path().display());
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
+    let ledger =
+        SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+            .await
+            .unwrap();
+    for (key, place, expected) in [
+        ("1", "console:main", "1 message of `satchel send` waits to be delivered in console:main"),
+        ("2", "telegram:7", "2 messages of `satchel send` wait to be delivered: console:main (1), telegram:7 (1)"),
+    ] {
+        let message = InboundMessage {
+            system_task: Some(SystemTask::DeliverNotification { text: "done".to_owned() }),
+            ..InboundMessage::new(place.parse().unwrap(), key.to_owned(), Sender::new("notification", "Notification"))
+        };
+        ledger.receive(&message, ClaimMode::Never).await.unwrap();
         let mut findings = Vec::new();
         storage::check_database(loaded.config(), &mut findings).await;
         let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning).collect();

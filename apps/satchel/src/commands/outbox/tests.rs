@@ -6,11 +6,14 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, PartContent, Sha256, Timestamp, TurnId,
+    Attachment, AttachmentId, AttachmentSource, FileReference, InboxId, MediaInfo, PartContent, Sha256, SystemTask,
     Visibility,
     part::{FailureReason, FileForm, FileItem},
 };
-use satchel_ports::{LedgerError, MockLedger, SequentialIds, ledger::ReceiveOutcome};
+use satchel_ports::{
+    LedgerError, MockLedger, SequentialIds,
+    ledger::{QueuedMessage, ReceiveOutcome},
+};
 use uuid::Uuid;
 
 use super::*;
@@ -55,7 +58,70 @@ fn part(content: PartContent, state: PartState) -> Part {
 fn ledger_with(parts: Vec<Part>) -> MockLedger {
     let mut ledger = MockLedger::default();
     ledger.archive.expect_parts().returning(move |_| Ok(parts.clone()));
+    ledger.archive.expect_list_queued_notifications().returning(|_| Ok(Vec::new()));
     ledger
+}
+
+/// The turn of a notification that waits.
+fn queued_notification(number: u128, text: &str, files: &[&str]) -> TurnRecord {
+    let turn = TurnId(Uuid::from_u128(number));
+    let conversation: ConversationId = "telegram:41".parse().unwrap();
+    let file = |name: &&str| FileReference::new("x".to_owned(), Filename::from_untrusted(name));
+    let message = InboundMessage {
+        files: files.iter().map(file).collect(),
+        system_task: Some(SystemTask::DeliverNotification { text: text.to_owned() }),
+        ..InboundMessage::new(conversation.clone(), number.to_string(), Sender::new("notification", "Notification"))
+    };
+    let received_at = Timestamp(1_700_000_000_000);
+    let id = InboxId(Uuid::from_u128(number));
+    let queued =
+        QueuedMessage { id, turn, message, files: Vec::new(), transcriptions: Default::default(), received_at };
+    TurnRecord {
+        id: turn,
+        conversation,
+        ending: None,
+        response: None,
+        messages: vec![queued],
+        parts: Vec::new(),
+        calls: Vec::new(),
+        replaced_by: None,
+    }
+}
+
+#[tokio::test]
+async fn queued_notifications_are_listed_before_parts() {
+    let records =
+        vec![queued_notification(7, "The backup\nis done.", &[]), queued_notification(8, "", &["report.txt"])];
+    let listed = async |json: bool| {
+        let mut ledger = MockLedger::default();
+        let (records, hello) = (records.clone(), part(PartContent::from_text("Hello"), PartState::Pending));
+        ledger.archive.expect_parts().returning(move |_| Ok(vec![hello.clone()]));
+        ledger.archive.expect_list_queued_notifications().returning(move |_| Ok(records.clone()));
+        let mut out = Vec::new();
+        list(&ledger.archive, None, false, json, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let table = listed(false).await;
+    let cells =
+        |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|");
+    assert_eq!(
+        table.lines().map(cells).collect::<Vec<_>>(),
+        [
+            "00000000-0000-0000-0000-000000000008|telegram:41|notification|queued|report.txt",
+            "00000000-0000-0000-0000-000000000007|telegram:41|notification|queued|The backup is done.",
+            "00000000-0000-0000-0000-000000000005|console:main|text|pending|Hello",
+        ]
+    );
+    let entries: serde_json::Value = serde_json::from_str(&listed(true).await).unwrap();
+    let newest = serde_json::json!({
+        "turn": "00000000-0000-0000-0000-000000000008", "conversation": "telegram:41", "kind": "notification",
+        "state": { "state": "queued" }, "text": "", "files": ["report.txt"], "created_at": 1_700_000_000_000_i64,
+    });
+    assert_eq!(entries[0], newest);
+    assert_eq!(
+        (&entries[1]["text"], &entries[2]["state"]["state"]),
+        (&"The backup\nis done.".into(), &"pending".into())
+    );
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 53] = [
+const EXEMPT_VERBS: [(&str, &str); 54] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -101,6 +101,7 @@ const EXEMPT_VERBS: [(&str, &str); 53] = [
     ("ledger.revoke_person", "only owners and operators do it"),
     ("ledger.turns", "only the page asks"),
     ("ledger.count_undecodable", "only operators ask"),
+    ("ledger.list_queued_notifications", "only operators ask"),
     ("ledger.find_unreferenced", "the hourly collection makes it, not a turn"),
     ("ledger.usages", "only `/usage` and operators ask"),
 ];
