@@ -30,6 +30,9 @@ pub enum ConsoleError {
     /// The process is stopping; what was sent stays in the ledger.
     #[error("stopped before the reply was complete; it continues at the next start")]
     Stopped,
+    /// Another process works on the conversation; the message was not stored.
+    #[error("another process works on the conversation; the message was not sent")]
+    Busy,
     /// The message was not accepted.
     #[error("the message could not be stored")]
     NotAccepted(#[source] InboundError),
@@ -65,6 +68,9 @@ impl ConsoleClient {
             Ok(Some(turn)) => Ok(turn),
             Ok(None) => {
                 Err(ConsoleError::NotAccepted(InboundError("you are not allowed to send messages here".into())))
+            }
+            Err(InboundError(source)) if matches!(source.downcast_ref(), Some(LedgerError::LaneHeld(_))) => {
+                Err(ConsoleError::Busy)
             }
             Err(error) => Err(ConsoleError::NotAccepted(error)),
         }

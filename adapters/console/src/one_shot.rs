@@ -14,7 +14,13 @@ use crate::{ConsoleClient, ConsoleError, attachments};
 /// How long the bus may be silent before the ledger is polled.
 const QUIET_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How soon a conversation on which another process works is tried again.
+const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Sends one message with files and waits until its turn is complete and every part of the reply is settled.
+///
+/// While another process works on the conversation, the message waits here: behind that process's turn it would become
+/// part of it. An interrupt then ends the wait, and nothing was sent.
 ///
 /// Files that can't be opened are submitted anyway: the fetch step refuses them, and the record lists them. The first
 /// interrupt stops the turn and waits for its partial reply; the second one ends the wait. If the screen is closed, the
@@ -29,8 +35,9 @@ pub async fn run_once(
     interrupts: impl Stream<Item = ()> + Send,
 ) -> Result<TurnRecord, ConsoleError> {
     let events = client.bus.subscribe().await.map_err(ConsoleError::Bus)?;
-    let turn = client.submit(text, files.iter().map(|file| file_reference_or_lossy(file)).collect()).await?;
     let mut interrupts = std::pin::pin!(interrupts.chain(stream::pending()));
+    let files = files.iter().map(|file| file_reference_or_lossy(file)).collect();
+    let turn = submit_when_free(client, text, files, &mut interrupts).await?;
     let mut is_stopping = false;
     let mut completion = std::pin::pin!(wait_until_settled(client, turn, events));
     loop {
@@ -43,6 +50,30 @@ pub async fn run_once(
                 }
                 client.submit("/stop", Vec::new()).await?;
             }
+        }
+    }
+}
+
+/// Submits a message once no other process works on the conversation.
+async fn submit_when_free(
+    client: &ConsoleClient,
+    text: &str,
+    files: Vec<FileReference>,
+    mut interrupts: impl Stream<Item = ()> + Unpin,
+) -> Result<TurnId, ConsoleError> {
+    loop {
+        match client.submit(text, files.clone()).await {
+            Err(ConsoleError::Busy) => {}
+            submitted => {
+                client.screen.set_status_line(None);
+                return submitted;
+            }
+        }
+        client.screen.set_status_line(Some("waiting for another process that works on this conversation"));
+        tokio::select! {
+            () = tokio::time::sleep(BUSY_RETRY_INTERVAL) => {}
+            () = client.shutdown.cancelled() => return Err(ConsoleError::Busy),
+            Some(()) = interrupts.next() => return Err(ConsoleError::Busy),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::rows;
 use satchel_ledger_sql::{
-    FromRow, Row, Session,
+    FromRow, Row, Session, TurnSelection,
     lanes::{Lane, claim_for_work, precedence_ms},
     params,
 };
@@ -84,7 +84,7 @@ pub(crate) async fn claim_first(
     channels: &[ChannelName],
     filter: &WorkFilter,
 ) -> Result<Option<ClaimedLane>> {
-    let only = db.settings().only.as_ref().map(ConversationId::to_string);
+    let only = db.settings().scope.conversation().map(ConversationId::to_string);
     for _ in 0..MAX_CANDIDATES {
         // Before the database's clock is read: a process trusts its lease from here on, and so never for too long.
         let claimed_at = db.now();
@@ -109,10 +109,12 @@ macro_rules! with_waiting_lanes {
                  SELECT lane, MIN(since) AS since FROM ( \
                      SELECT lane, ready_at AS since FROM turns JOIN lanes ON lanes.id = turns.lane \
                      WHERE state = 'queued' AND ready_at <= (SELECT now FROM moment) AND $3 \
+                       AND ($6 OR turns.id = ANY($7)) \
                        AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
                      UNION ALL \
                      SELECT lane, created_at AS since FROM parts JOIN lanes ON lanes.id = parts.lane \
                      WHERE NOT settled AND NOT draft AND state <> 'open' AND channel = ANY($4) \
+                       AND ($6 OR parts.turn = ANY($7)) \
                        AND (holder IS NULL OR expires_at <= (SELECT now FROM moment)) \
                        AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                                AND turns.state = 'queued' AND ready_at <= (SELECT now FROM moment)) \
@@ -132,6 +134,7 @@ async fn find_candidate(
     let names: Vec<String> = channels.iter().map(ToString::to_string).collect();
     let delivering = channels.iter().filter(|channel| filter.has_deliveries_on(channel));
     let delivering: Vec<String> = delivering.map(ToString::to_string).collect();
+    let TurnSelection { all, own } = db.settings().scope.turns();
     db.find(
         with_waiting_lanes!(select_lane!(
             ", pg_current_xact_id()::TEXT AS transaction, conversation \
@@ -140,7 +143,7 @@ async fn find_candidate(
                AND ($2 IS NULL OR conversation = $2) \
              ORDER BY waiting.since LIMIT 1 FOR UPDATE OF lanes SKIP LOCKED"
         )),
-        params![names, only, filter.has_turns(), delivering, precedence_ms(filter)],
+        params![names, only, filter.has_turns(), delivering, precedence_ms(filter), all, own],
     )
     .await
 }

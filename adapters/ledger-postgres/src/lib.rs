@@ -19,7 +19,7 @@ mod verbs;
 
 use std::sync::Arc;
 
-pub use satchel_ledger_sql::VerbSettings;
+pub use satchel_ledger_sql::{OwnTurns, VerbSettings, WorkScope};
 
 pub use crate::{
     connect::ConnectError, exclusive::ExclusivePostgres, inspect::DatabaseInspection, process::Settings,

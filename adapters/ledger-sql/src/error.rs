@@ -18,6 +18,8 @@ pub enum VerbError {
     SettleOutcome(PartId),
     #[error("the lane of {0} has another holder")]
     LeaseLost(ConversationId),
+    #[error("another process works on {0}")]
+    LaneHeld(ConversationId),
     #[error("part {0} is already settled")]
     AlreadySettled(PartId),
     #[error("unknown {0}")]
@@ -43,6 +45,7 @@ impl VerbError {
     pub fn at_port(self, operation: &'static str) -> LedgerError {
         match self {
             Self::LeaseLost(conversation) => LedgerError::LeaseLost(conversation),
+            Self::LaneHeld(conversation) => LedgerError::LaneHeld(conversation),
             Self::AlreadySettled(part) => LedgerError::AlreadySettled(part),
             Self::Unknown(what) => LedgerError::Unknown { item: what },
             Self::QuotaExceeded(exceeded) => LedgerError::QuotaExceeded(exceeded),

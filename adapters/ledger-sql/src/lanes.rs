@@ -11,6 +11,7 @@ use crate::{
     params,
     session::{Session, VerbResult},
     verbs::turns,
+    work_scope::TurnSelection,
 };
 
 /// The number by which rows name a conversation.
@@ -65,10 +66,11 @@ pub fn is_free<S: Session>(db: &S, lane: &Lane) -> bool {
     satchel_ledger::is_free(&lane.state, db.holder(), lane.now, |holder| db.is_gone(holder))
 }
 
-/// Claims a free lane. One that was not released costs its oldest incomplete turn a crash.
+/// Claims a free lane. One that was not released costs its oldest incomplete turn a crash, unless this process leaves that
+/// turn to others: then it isn't the one that the crash was about either.
 pub(crate) async fn claim<S: Session>(db: &S, conversation: &ConversationId, lane: &Lane) -> VerbResult<Lease, S> {
     let claim = satchel_ledger::claim(&lane.state, lane.now, db.settings().lease);
-    if claim.is_after_crash {
+    if claim.is_after_crash && db.settings().scope.turns().all {
         // The rest of an album may have come while nobody received it, and is only being received now.
         let album_ready_at = lane.now.saturating_add(db.settings().album_quiet);
         db.run(
@@ -118,12 +120,15 @@ async fn has_work<S: Session>(
     filter: &WorkFilter,
 ) -> VerbResult<bool, S> {
     let (turns, deliveries) = (filter.has_turns(), filter.has_deliveries_on(conversation.channel()));
+    let TurnSelection { all, own } = db.settings().scope.turns();
     db.value(
-        "SELECT $3 AND EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' AND ready_at <= $2) \
-             OR $4 AND EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open') \
+        "SELECT $3 AND EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' AND ready_at <= $2 \
+                 AND ($6 OR id IN (SELECT value FROM rarray($7)))) \
+             OR $4 AND EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open' \
+                 AND ($6 OR turn IN (SELECT value FROM rarray($7)))) \
                  AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = $1 AND state = 'queued' \
                      AND ready_at <= $2) <= $2 - $5, TRUE)",
-        params![lane.id, lane.now.0, turns, deliveries, precedence_ms(filter)],
+        params![lane.id, lane.now.0, turns, deliveries, precedence_ms(filter), all, own],
     )
     .await
 }
@@ -133,8 +138,15 @@ pub fn precedence_ms(filter: &WorkFilter) -> i64 {
     if filter.has_turns() { 0 } else { i64::try_from(TURN_PRECEDENCE.as_millis()).unwrap_or(i64::MAX) }
 }
 
-pub(crate) async fn has_unsettled<S: Session>(db: &S, lane: LaneId) -> VerbResult<bool, S> {
-    db.value("SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled)", params![lane]).await
+/// Returns whether something of the turns that this process works on is still to be delivered.
+async fn has_unsettled<S: Session>(db: &S, lane: LaneId) -> VerbResult<bool, S> {
+    let TurnSelection { all, own } = db.settings().scope.turns();
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled \
+             AND ($2 OR turn IN (SELECT value FROM rarray($3))))",
+        params![lane, all, own],
+    )
+    .await
 }
 
 /// Returns whether a turn is queued or runs, or something is still to be delivered.
@@ -159,14 +171,17 @@ pub async fn release<S: Session>(db: &S, lease: &Lease, release: ReleaseMode) ->
     }
 }
 
-/// Gives a held lane back if it has nothing to do: no turn is queued, ready or not, and no part is unsettled but for open
-/// ones.
+/// Gives a held lane back if it has nothing to do for this process: no turn is queued, ready or not, and no part is
+/// unsettled but for open ones.
 pub(crate) async fn release_if_idle<S: Session>(db: &S, lane: LaneId) -> VerbResult<bool, S> {
+    let TurnSelection { all, own } = db.settings().scope.turns();
     let is_idle = db
         .value(
-            "SELECT NOT EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued') \
-            AND NOT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND state <> 'open')",
-            params![lane],
+            "SELECT NOT EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued' \
+                AND ($2 OR id IN (SELECT value FROM rarray($3)))) \
+            AND NOT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND state <> 'open' \
+                AND ($2 OR turn IN (SELECT value FROM rarray($3))))",
+            params![lane, all, own],
         )
         .await?;
     if is_idle {

@@ -10,6 +10,7 @@ mod rows;
 pub mod search;
 mod session;
 pub mod verbs;
+mod work_scope;
 
 pub use crate::{
     columns::{FromColumn, FromRow, Row},
@@ -17,4 +18,5 @@ pub use crate::{
     parameters::{Json, Parameter, ParameterType, ToParameter},
     session::{Session, VerbResult, VerbSettings},
     verbs::{records::COUNT_QUEUED_NOTIFICATIONS, undecodable::COUNT_UNDECODABLE},
+    work_scope::{OwnTurns, TurnSelection, WorkScope},
 };

@@ -12,6 +12,7 @@ use crate::{
     error::VerbError,
     lanes::{Lane, LaneId},
     parameters::Parameter,
+    work_scope::WorkScope,
 };
 
 /// What a verb yields.
@@ -26,9 +27,8 @@ pub struct VerbSettings {
     pub album_quiet: Duration,
     /// How many messages of its conversation's history a turn brings.
     pub max_history_messages: u32,
-    /// The only conversation whose lane this process takes; `None` for all of the channels that it hosts. A terminal
-    /// shows one conversation, so replies of another must wait for theirs.
-    pub only: Option<ConversationId>,
+    /// What this process works on.
+    pub scope: WorkScope,
     /// The bytes that files may take up.
     pub quotas: QuotaRules,
 }
@@ -39,7 +39,7 @@ impl Default for VerbSettings {
             lease: Duration::from_secs(30),
             album_quiet: Duration::from_millis(500),
             max_history_messages: 200,
-            only: None,
+            scope: WorkScope::default(),
             quotas: QuotaRules::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::rows;
 use satchel_ledger_sql::{
-    Session,
+    Session, TurnSelection,
     lanes::{claim_for_work, precedence_ms},
     params,
 };
@@ -34,14 +34,17 @@ pub(crate) async fn find_candidates(
     let gone = holders.into_iter().map(|(holder,)| holder).filter(|holder| db.is_gone(HolderId(*holder)));
     let names: Vec<String> = channels.iter().map(ToString::to_string).collect();
     let delivering = channels.iter().filter(|channel| filter.has_deliveries_on(channel));
+    let scope = &db.settings().scope;
+    let TurnSelection { all, own } = scope.turns();
     let found: Vec<(String,)> = db
         .all(
             "SELECT lanes.conversation FROM ( \
                  SELECT lane, MIN(ready_at) AS since FROM turns \
-                 WHERE state = 'queued' AND ready_at <= $1 AND $6 GROUP BY lane \
+                 WHERE state = 'queued' AND ready_at <= $1 AND $6 AND ($9 OR id IN (SELECT value FROM rarray($10))) \
+                 GROUP BY lane \
                  UNION ALL \
                  SELECT lane, MIN(created_at) AS since FROM parts \
-                 WHERE NOT settled AND NOT draft AND state <> 'open' \
+                 WHERE NOT settled AND NOT draft AND state <> 'open' AND ($9 OR turn IN (SELECT value FROM rarray($10))) \
                      AND (SELECT channel FROM lanes WHERE id = parts.lane) IN (SELECT value FROM rarray($7)) \
                      AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                          AND turns.state = 'queued' AND ready_at <= $1) <= $1 - $8, TRUE) \
@@ -56,10 +59,12 @@ pub(crate) async fn find_candidates(
                 names,
                 gone.collect::<Vec<_>>(),
                 MAX_CANDIDATES,
-                db.settings().only.as_ref().map(ConversationId::to_string),
+                scope.conversation().map(ConversationId::to_string),
                 filter.has_turns(),
                 delivering.map(ToString::to_string).collect::<Vec<_>>(),
                 precedence_ms(filter),
+                all,
+                own,
             ],
         )
         .await?;

@@ -27,7 +27,7 @@ mod writer;
 use std::sync::Arc;
 
 pub use satchel_ledger::quota::{IsOwner, QuotaRules};
-pub use satchel_ledger_sql::VerbSettings;
+pub use satchel_ledger_sql::{OwnTurns, VerbSettings, WorkScope};
 use satchel_ports::ledger::LedgerError;
 use tokio::sync::Semaphore;
 

@@ -130,7 +130,11 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
             commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
-                let stores = stores::open(&config, Some(options.conversation.clone())).await?;
+                let conversation = options.conversation.clone();
+                let stores = match message {
+                    Some(_) => stores::open_for_own_turns(&config, conversation).await?,
+                    None => stores::open_for_conversation(&config, conversation).await?,
+                };
                 let terminal_env = TerminalEnv::from_env(environment, cwd);
                 commands::chat::run(options, message.as_deref(), &config, stores, &selection, terminal_env).await
             })
@@ -193,7 +197,7 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
             commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
-                let stores = stores::open(&config, Some(options.conversation.clone())).await?;
+                let stores = stores::open_for_own_turns(&config, options.conversation.clone()).await?;
                 let terminal_env = TerminalEnv::from_env(environment, cwd);
                 commands::script::run(options, &script, &config, stores, &selection, terminal_env).await
             })
@@ -207,7 +211,7 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
             commands::restored_copy::check_released(&config)?;
             run_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
-                let stores = stores::open(&config, Some(options.conversation.clone())).await?;
+                let stores = stores::open_for_own_turns(&config, options.conversation.clone()).await?;
                 let terminal_env = TerminalEnv::from_env(environment, cwd);
                 commands::task::run(options, &config, stores, &selection, terminal_env).await
             })
@@ -279,7 +283,7 @@ struct ExistingData {
 impl ExistingData {
     /// Opens the stores; if they are empty, prints where Satchel runs.
     async fn open(&self) -> anyhow::Result<Stores> {
-        let stores = stores::open(&self.config, None).await?;
+        let stores = stores::open(&self.config).await?;
         commands::existing_data::report_running_elsewhere(
             &self.config,
             &*stores.ledger.storage,

@@ -13,7 +13,7 @@ pub use satchel_intake::{
     access::{self, AccessPolicy, ChannelAccess},
     prepare::InboundLimits,
 };
-pub use satchel_ledger_sqlite::{QuotaRules, Settings as LedgerSettings, SqliteLedger, VerbSettings};
+pub use satchel_ledger_sqlite::{QuotaRules, Settings as LedgerSettings, SqliteLedger, VerbSettings, WorkScope};
 pub use satchel_local::{LocalBus, ModelScript, OfflineModel, ScriptedModel, SystemClock, UuidV7, scripted_model};
 /// The traits that connect the core with the world, and what they exchange.
 pub use satchel_ports as ports;

@@ -14,7 +14,7 @@ use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner, OwnDirectory};
 use satchel_ledger::transfer::ExclusiveLedger;
 use satchel_ledger_postgres::{ConnectError, PostgresLedger, SchemaMismatch, Settings as PostgresSettings};
-use satchel_ledger_sqlite::{OpenError, QuotaRules, Settings, SqliteLedger, VerbSettings};
+use satchel_ledger_sqlite::{OpenError, OwnTurns, QuotaRules, Settings, SqliteLedger, VerbSettings, WorkScope};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
@@ -59,12 +59,30 @@ pub struct Stores {
     pub metered_workspace: Arc<dyn Workspace>,
 }
 
-/// Opens all stores; call it in a Tokio runtime. `only` limits the process to one conversation.
+/// Opens all stores; call it in a Tokio runtime.
 ///
 /// # Errors
 /// When a directory or the database can't be used.
-pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
-    open_stores(config, only, ServerWait::Never).await
+pub async fn open(config: &Config) -> anyhow::Result<Stores> {
+    open_stores(config, WorkScope::All, ServerWait::Never).await
+}
+
+/// As [`open`], for a process that shows one conversation and works on it alone.
+///
+/// # Errors
+/// When a directory or the database can't be used.
+pub async fn open_for_conversation(config: &Config, conversation: ConversationId) -> anyhow::Result<Stores> {
+    open_stores(config, WorkScope::Conversation(conversation), ServerWait::Never).await
+}
+
+/// As [`open`], for a process that shows the reply to what it sends itself: it leaves everything else that waits in the
+/// conversation to one that shows it.
+///
+/// # Errors
+/// When a directory or the database can't be used.
+pub async fn open_for_own_turns(config: &Config, conversation: ConversationId) -> anyhow::Result<Stores> {
+    let own_turns = OwnTurns::in_conversation(conversation);
+    open_stores(config, WorkScope::OwnTurns(own_turns), ServerWait::Never).await
 }
 
 /// As [`open`], but a database and a bucket that can't be reached may be waited for.
@@ -72,10 +90,10 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
 /// # Errors
 /// When a directory, the database or the bucket can't be used.
 pub async fn open_when_reachable(config: &Config, wait: ServerWait) -> anyhow::Result<Stores> {
-    open_stores(config, None, wait).await
+    open_stores(config, WorkScope::All, wait).await
 }
 
-async fn open_stores(config: &Config, only: Option<ConversationId>, wait: ServerWait) -> anyhow::Result<Stores> {
+async fn open_stores(config: &Config, scope: WorkScope, wait: ServerWait) -> anyhow::Result<Stores> {
     let data_dir = config.storage.data_dir();
     create_private_dir(data_dir)
         .await
@@ -88,7 +106,7 @@ async fn open_stores(config: &Config, only: Option<ConversationId>, wait: Server
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
-    let ledger = connect_ledger(config, only, quotas, (&clock, &ids), wait).await;
+    let ledger = connect_ledger(config, scope, quotas, (&clock, &ids), wait).await;
     let ledger = ledger.context("failed to open the ledger")?;
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
@@ -104,7 +122,7 @@ async fn open_stores(config: &Config, only: Option<ConversationId>, wait: Server
 
 async fn connect_ledger(
     config: &Config,
-    only: Option<ConversationId>,
+    scope: WorkScope,
     quotas: QuotaRules,
     (clock, ids): (&Arc<dyn Clock>, &Arc<dyn Ids>),
     wait: ServerWait,
@@ -113,13 +131,13 @@ async fn connect_ledger(
         None => config.storage.data_dir(),
         Some(DatabaseBackend::Sqlite { directory }) => directory,
         Some(DatabaseBackend::Postgres(url)) => {
-            let verbs = VerbSettings { only, quotas, ..VerbSettings::default() };
+            let verbs = VerbSettings { scope, quotas, ..VerbSettings::default() };
             let settings = PostgresSettings { verbs, ..PostgresSettings::new(url.clone()) };
             let connect = || PostgresLedger::connect(settings.clone(), Arc::clone(clock), Arc::clone(ids));
             return Ok(Arc::new(wait.connect("PostgreSQL", ConnectError::is_retryable, connect).await?).into());
         }
     };
-    let verbs = VerbSettings { only, quotas, ..VerbSettings::default() };
+    let verbs = VerbSettings { scope, quotas, ..VerbSettings::default() };
     let settings = Settings { verbs, ..Settings::default() };
     Ok(Arc::new(SqliteLedger::open(directory, settings, Arc::clone(clock), Arc::clone(ids)).await?).into())
 }

@@ -68,6 +68,9 @@ pub enum LedgerError {
     /// Another process holds the lane now; the caller must stop working on it at once.
     #[error("the lane of {0} has another holder")]
     LeaseLost(ConversationId),
+    /// Another process works on the lane; a message that this one alone may answer has to wait until it has ended.
+    #[error("another process works on {0}")]
+    LaneHeld(ConversationId),
     /// The part has already been settled, for example by an operator who discarded it.
     #[error("part {0} is already settled")]
     AlreadySettled(PartId),

@@ -13,7 +13,7 @@ use satchel_domain::{
     Timestamp,
 };
 use satchel_ports::{
-    BusEvent, InboundError, MockArchive, MockEventBus, MockInbound, SequentialIds, ledger::TurnRecord,
+    BusEvent, InboundError, LedgerError, MockArchive, MockEventBus, MockInbound, SequentialIds, ledger::TurnRecord,
 };
 use satchel_wait::wait_until;
 use tokio::sync::mpsc;
@@ -277,6 +277,40 @@ async fn once_ends_with_the_process() {
     bench.client.shutdown.cancel();
     let ended = run_once(&bench.client, "hello", &[], stream::pending()).await;
     assert!(matches!(ended, Err(ConsoleError::Stopped)), "{ended:?}");
+}
+
+/// Lets another process work on the conversation while the first messages come.
+fn hold_conversation(bench: &mut Bench, mut messages: usize) {
+    let accepted = Arc::clone(&bench.accepted);
+    let mut inbound = MockInbound::new();
+    inbound.expect_accept().returning(move |message| {
+        if messages > 0 {
+            messages -= 1;
+            return Err(InboundError(Box::new(LedgerError::LaneHeld(main_conversation()))));
+        }
+        accepted.lock().unwrap().push(message);
+        Ok(Some(TURN))
+    });
+    bench.client.inbound = Arc::new(inbound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_once_waits_for_the_process_that_works_on_the_conversation() {
+    let mut bench = bench(ScreenStyle::default(), 0);
+    hold_conversation(&mut bench, 3);
+    *bench.turn.lock().unwrap() = record(Some(Ending::Done), sent());
+    run_once(&bench.client, "hello", &[], stream::pending()).await.unwrap();
+    assert_eq!(texts(&bench), ["hello"], "it is stored once the conversation is free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupt_while_run_once_waits_stops_nobody_elses_turn() {
+    let mut bench = bench(ScreenStyle::default(), 0);
+    hold_conversation(&mut bench, usize::MAX);
+    let interrupt = stream::once(tokio::time::sleep(Duration::from_secs(1)));
+    let ended = run_once(&bench.client, "hello", &[], interrupt).await;
+    assert!(matches!(ended, Err(ConsoleError::Busy)), "{ended:?}");
+    assert!(texts(&bench).is_empty(), "no message and no /stop was sent");
 }
 
 #[tokio::test]

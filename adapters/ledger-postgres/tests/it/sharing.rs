@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use satchel_contracts::ledger::LedgerFixture;
 use satchel_domain::{ChannelName, InboundMessage, MessageRef, Part, PartState, Timestamp};
-use satchel_ledger_postgres::{Settings, VerbSettings};
+use satchel_ledger_postgres::{OwnTurns, Settings, VerbSettings, WorkScope};
 use satchel_local::SystemClock;
 use satchel_ports::{
     Clock, Inbox, Leases, Outbox, Turns,
@@ -185,7 +185,8 @@ async fn only_the_conversation_that_is_served_is_taken() {
     for conversation in ["console:main", "console:holiday"] {
         other.inbox.receive(&message(conversation, "1"), ClaimMode::Never).await.unwrap();
     }
-    let verbs = VerbSettings { only: Some("console:holiday".parse().unwrap()), ..VerbSettings::default() };
+    let scope = WorkScope::Conversation("console:holiday".parse().unwrap());
+    let verbs = VerbSettings { scope, ..VerbSettings::default() };
     let settings = Settings { verbs, ..store.settings() };
     let ledger = store.open_with(settings).await;
     let lease = ledger.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap().lease;
@@ -197,4 +198,34 @@ async fn only_the_conversation_that_is_served_is_taken() {
     );
     let lease = other.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap().lease;
     assert!(other.leases.release(&lease, ReleaseMode::Always).await.unwrap());
+}
+
+#[tokio::test]
+async fn process_with_own_turns_leaves_what_waits_before_them() {
+    let Some(store) = required(Store::new().await) else { return };
+    let other = store.open().await;
+    let answered = other.inbox.receive(&message("console:main", "answered"), ClaimMode::IfFree).await.unwrap();
+    let lease = answered.claimed.unwrap().lease;
+    other.turns.complete_turn(&lease, &crate::completed(answered.turn, &["film"])).await.unwrap().unwrap();
+    assert!(other.leases.release(&lease, ReleaseMode::Always).await.unwrap());
+    let waiting = other.inbox.receive(&message("console:main", "waiting"), ClaimMode::Never).await.unwrap().turn;
+
+    let scope = WorkScope::OwnTurns(OwnTurns::in_conversation("console:main".parse().unwrap()));
+    let settings = Settings { verbs: VerbSettings { scope, ..VerbSettings::default() }, ..store.settings() };
+    let own = store.open_with(settings).await;
+    assert_eq!(own.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap(), None, "nothing of it is its own");
+    let received = own.inbox.receive(&message("console:main", "own"), ClaimMode::IfFree).await.unwrap();
+    let claimed = received.claimed.unwrap();
+    assert_eq!(claimed.turn.map(|turn| turn.id), Some(received.turn));
+    let part = own.turns.complete_turn(&claimed.lease, &crate::completed(received.turn, &["reply"])).await.unwrap();
+    assert!(part.is_some(), "nothing keeps it waiting");
+    assert!(own.leases.release(&claimed.lease, ReleaseMode::Always).await.unwrap());
+    let again = own.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap();
+    assert_eq!((again.turn, again.unsettled), (None, true), "its own reply is not sent yet");
+    assert_eq!(own.outbox.next_part(&again.lease).await.unwrap().map(|next| next.turn), Some(received.turn));
+    let typed = other.inbox.receive(&message("console:main", "typed"), ClaimMode::IfFree).await.unwrap();
+    assert_eq!(typed.claimed, None);
+    assert!(own.leases.release(&again.lease, ReleaseMode::Always).await.unwrap());
+    let claimed = other.leases.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap();
+    assert_eq!(claimed.turn.map(|turn| turn.id), Some(waiting));
 }

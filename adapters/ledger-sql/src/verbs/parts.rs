@@ -11,6 +11,7 @@ use crate::{
     params,
     rows::{self, PartRow, select_part},
     session::{Session, VerbResult},
+    work_scope::TurnSelection,
 };
 
 /// Stores a new part of a turn that stands at `turn_sequence` in its lane; `records` has its files.
@@ -97,9 +98,11 @@ pub(crate) async fn update<S: Session>(db: &S, part: &Part) -> VerbResult<(), S>
 /// Not only of earlier turns: a later one that was completed first may have a part in flight, and a lane sends one part
 /// at a time.
 pub(crate) async fn is_busy<S: Session>(db: &S, lane: LaneId, turn: TurnId) -> VerbResult<bool, S> {
+    let TurnSelection { all, own } = db.settings().scope.turns();
     db.value(
-        "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND turn <> $2 AND state <> 'open')",
-        params![lane, turn.0],
+        "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND turn <> $2 AND state <> 'open' \
+             AND ($3 OR turn IN (SELECT value FROM rarray($4))))",
+        params![lane, turn.0, all, own],
     )
     .await
 }
@@ -113,13 +116,15 @@ pub async fn next_part<S: Session>(db: &S, lease: &Lease) -> VerbResult<Option<P
 /// Reads the lane's next part that is to be delivered: the one under way, or the oldest. A question that is closed stands
 /// before a later turn's part that was started meanwhile.
 pub(crate) async fn first_unsettled<S: Session>(db: &S, lane: LaneId) -> VerbResult<Option<Part>, S> {
+    let TurnSelection { all, own } = db.settings().scope.turns();
     let row = db
         .find(
             select_part!(
                 "WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open' \
+               AND ($2 OR turn IN (SELECT value FROM rarray($3))) \
              ORDER BY state = 'pending', turn_sequence, position LIMIT 1"
             ),
-            params![lane],
+            params![lane, all, own],
         )
         .await?;
     rows::part(db, row).await

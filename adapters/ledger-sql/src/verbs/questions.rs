@@ -13,6 +13,7 @@ use crate::{
     rows::{self, PartRow, select_part},
     session::{Session, VerbResult},
     verbs::parts,
+    work_scope::TurnSelection,
 };
 
 /// Opens a call's question, and starts it unless something else of the lane is under way. One that stands already, or
@@ -45,9 +46,11 @@ async fn find<S: Session>(db: &S, call: CallId) -> VerbResult<Option<Part>, S> {
 
 /// Whether a part of the lane is on its way, for which others wait.
 async fn is_delivering<S: Session>(db: &S, lane: LaneId) -> VerbResult<bool, S> {
+    let TurnSelection { all, own } = db.settings().scope.turns();
     db.value(
-        "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open')",
-        params![lane],
+        "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open' \
+             AND ($2 OR turn IN (SELECT value FROM rarray($3))))",
+        params![lane, all, own],
     )
     .await
 }

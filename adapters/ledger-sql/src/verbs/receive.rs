@@ -9,11 +9,13 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    error::VerbError,
     lanes::{self, Lane, LaneId},
     parameters::Json,
     params,
     session::{Session, VerbResult},
     verbs::{conversation_settings, history, reminders, restored_copy, turns},
+    work_scope::{TurnSelection, WorkScope},
 };
 
 /// Stores a message and, if asked, claims its lane.
@@ -38,6 +40,9 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
         let turn = Arrival { db, message, lane: &lane, now, is_held: !is_free }.hold_back(earlier.as_ref()).await?;
         return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
     }
+    if must_wait(db, message) && !is_own && !is_free {
+        return Err(VerbError::LaneHeld(message.conversation.clone()).into());
+    }
     let work = LaneWork::read(db, lane.id).await?;
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
@@ -49,6 +54,9 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
         Some(turn) => (turn, None),
         None => arrival.add_after(earlier.as_ref()).await?,
     };
+    if let WorkScope::OwnTurns(own) = &db.settings().scope {
+        own.add(turn.0);
+    }
     let Some(lease) = lease else { return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None }) };
     let handed_over = match stored {
         // Nothing else is known of the turn than its message, so nothing has to be read.
@@ -59,6 +67,12 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
     };
     let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: work.has_unsettled };
     Ok(ReceiveOutcome { turn, duplicate: false, claimed: Some(claimed) })
+}
+
+/// Whether a message waits outside until nobody works on its lane. That of a process that works on its own turns only would
+/// be answered within the turn that runs, or by another process. A command may be about the turn that runs.
+fn must_wait<S: Session>(db: &S, message: &InboundMessage) -> bool {
+    !db.settings().scope.turns().all && !message.text.trim_start().starts_with('/')
 }
 
 /// Finds the turn of a message that is known already.
@@ -148,13 +162,15 @@ struct LaneWork {
 
 impl LaneWork {
     async fn read<S: Session>(db: &S, lane: LaneId) -> VerbResult<Self, S> {
+        let TurnSelection { all, own } = db.settings().scope.turns();
         let exists: Option<(bool, bool, bool)> = db
             .find(
-                "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled), \
+                "SELECT EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled \
+                     AND ($2 OR turn IN (SELECT value FROM rarray($3)))), \
                  EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued'), \
                  EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND state = 'failed' AND NOT reported AND call IS NULL \
                      AND kind <> 'delete')",
-                params![lane],
+                params![lane, all, own],
             )
             .await?;
         let (has_unsettled, has_turns, has_unreported) = exists.unwrap_or_default();

@@ -13,6 +13,7 @@ use crate::{
     rows::{self, MessageFields, PartRow, select_messages, select_part},
     session::{Session, VerbResult},
     verbs::{conversation_settings, drafts, history},
+    work_scope::TurnSelection,
 };
 
 /// How many of the messages behind a turn are looked at: it is done at every message that arrives, and a flood must not
@@ -58,12 +59,15 @@ pub async fn claimed_turn<S: Session>(db: &S, lane: &Lane) -> VerbResult<Option<
     }
 }
 
+/// Finds the oldest incomplete turn among those that this process works on.
 async fn find_oldest<S: Session>(db: &S, lane: LaneId) -> VerbResult<Option<OldestTurn>, S> {
+    let TurnSelection { all, own } = db.settings().scope.turns();
     let oldest: Option<(Uuid, i64, bool, i64, i64)> = db
         .find(
             "SELECT id, sequence, album IS NOT NULL, ready_at, crashes FROM turns \
-         WHERE lane = $1 AND state = 'queued' ORDER BY sequence LIMIT 1",
-            params![lane],
+         WHERE lane = $1 AND state = 'queued' AND ($2 OR id IN (SELECT value FROM rarray($3))) \
+         ORDER BY sequence LIMIT 1",
+            params![lane, all, own],
         )
         .await?;
     Ok(oldest.map(|(id, sequence, is_album, ready_at, crashes)| OldestTurn {
@@ -136,7 +140,8 @@ async fn has_followers<S: Session>(db: &S, lane: LaneId, turn: Uuid) -> VerbResu
 }
 
 /// Reads the messages that wait behind a turn, oldest first: the first of them, and the commands among the newest. Those
-/// that were injected into it wait no longer.
+/// that were injected into it wait no longer. A process that works on its own turns only reads nothing but commands: the
+/// rest is for others to answer.
 pub async fn list_queued_behind<S: Session>(db: &S, lease: &Lease, turn: TurnId) -> VerbResult<Vec<QueuedMessage>, S> {
     let lane = lanes::require(db, lease).await?;
     let rows: Vec<MessageFields> = db
@@ -148,6 +153,7 @@ pub async fn list_queued_behind<S: Session>(db: &S, lease: &Lease, turn: TurnId)
                    SELECT waiting.sequence FROM inbox AS waiting JOIN turns ON turns.id = waiting.turn \
                    WHERE waiting.lane = $1 AND waiting.consumed_by IS NULL AND waiting.steered_into IS NULL \
                      AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
+                     AND ($5 OR ltrim(json_extract(waiting.message, '$.text')) LIKE '/%') \
                    ORDER BY turns.sequence, waiting.sequence LIMIT $3 + 0) AS oldest \
                 UNION \
                 SELECT newest.sequence FROM ( \
@@ -159,7 +165,7 @@ pub async fn list_queued_behind<S: Session>(db: &S, lease: &Lease, turn: TurnId)
                   AND ltrim(json_extract(newest.message, '$.text')) LIKE '/%') \
              ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
             ),
-            params![lane.id, turn.0, MAX_WAITING, MAX_NEWEST],
+            params![lane.id, turn.0, MAX_WAITING, MAX_NEWEST, db.settings().scope.turns().all],
         )
         .await?;
     let records = attachments::read_records(db, rows.iter().filter_map(MessageFields::file).collect()).await?;

@@ -176,8 +176,7 @@ impl TerminalSession {
         Ok(Self { client, model_names, stop, runner, reminders })
     }
 
-    /// Lets another model answer in the conversation, by the command that does so in a chat. Messages that an earlier process
-    /// left are answered before.
+    /// Lets another model answer in the conversation, by the command that does so in a chat.
     ///
     /// # Errors
     /// When there is no such model, or the command fails.
@@ -199,7 +198,10 @@ impl TerminalSession {
         match run_once(&self.client, text, files, interrupts).await {
             Ok(record) => Ok(record),
             Err(ConsoleError::Stopped) => {
-                anyhow::bail!("stopped before the reply was complete; the next chat continues it")
+                let name = self.client.conversation.key();
+                anyhow::bail!(
+                    "stopped before the reply was complete; `satchel chat --conversation {name}` continues and shows it"
+                )
             }
             Err(error) => Err(error.into()),
         }

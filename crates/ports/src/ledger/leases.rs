@@ -20,6 +20,8 @@ use super::{LedgerError, QueuedTurn};
 /// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled, as the filter says.
 /// - A claim hands over the turn that `next_turn` would return, read in the same transaction, unless the turn is an
 ///   album that is not ready yet, or the claim was for deliveries.
+/// - In a process that works on one conversation, or only on turns that it has stored itself, all of this is about these: it
+///   claims no lane for anything else, and is handed nothing else.
 /// - Nobody changes a turn that was handed over while the lease lives: an edit of its message and a late item of its
 ///   album are turns of their own.
 #[cfg_attr(feature = "mocks", mockall::automock)]

@@ -232,7 +232,7 @@ fn graceful_stop_leaves_nothing_in_doubt() {
         for state in part_states(&home) {
             assert!(!["sending", "in_doubt"].contains(&state.as_str()), "{case}: a part is {state}");
         }
-        let next = home.run(&["chat", "--once", "what did I send", "--json"]);
+        let next = run_chat(&home, &["what did I send"]);
         assert_eq!(next.exit_code(), Some(0), "{case}: {next:#?}");
         assert!(!next.stdout.contains("possible duplicate"), "{case}: {next:#?}");
         let left = part_states(&home).into_iter().filter(|state| state != "sent" && state != "replaced").count();

@@ -22,7 +22,7 @@ use satchel_requirements::{
     sample::{Frequency, Sample},
 };
 use satchel_system::real_binary::satchel_binary;
-use tokio::process::Command;
+use tokio::{io::AsyncWriteExt, process::Command};
 
 /// Number of kill moments within the undisturbed time, of which every other is tried in a run of the gate; and most
 /// processes that run at once.
@@ -107,7 +107,8 @@ async fn kill_after(delay: Duration, files: &[FakeFile]) -> KillCase {
     // Bytes are fetched for nobody but a message that was taken.
     let has_bytes = harness.has_blobs();
     let mut problems = Vec::new();
-    let second_output = harness.run_once(SECOND_REQUEST, &[next_file()], None).await;
+    // A chat shows the conversation, so what waits in it goes on there; `--once` would leave it waiting.
+    let second_output = harness.run_chat(&[&format!("/attach {}", next_file().filename), SECOND_REQUEST]).await;
     if !has_succeeded(&second_output) {
         problems.push(format!("the next chat failed: {}", describe_output(&second_output)));
     }
@@ -135,17 +136,23 @@ impl KillHarness {
         Self { directory, conversation: "console:main".parse().expect("a conversation") }
     }
 
-    /// Says something once; the answer is `None` when the process was killed before it had one.
-    async fn run_once(&self, text: &str, files: &[FakeFile], kill_after: Option<Duration>) -> Option<Output> {
+    fn chat_command(&self) -> Command {
         let mut command = Command::new(satchel_binary());
         command
             .env_clear()
             .current_dir(self.directory.path())
-            .args(["--set", "storage.data_dir=data", "chat", "--json", "--once", text])
+            .args(["--set", "storage.data_dir=data", "chat"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
+        command
+    }
+
+    /// Says something once; the answer is `None` when the process was killed before it had one.
+    async fn run_once(&self, text: &str, files: &[FakeFile], kill_after: Option<Duration>) -> Option<Output> {
+        let mut command = self.chat_command();
+        command.args(["--json", "--once", text]);
         for file in files {
             command.args(["--attach", &file.filename]);
         }
@@ -156,6 +163,18 @@ impl KillHarness {
             .await
             .ok()
             .map(|output| output.expect("it was waited for"))
+    }
+
+    /// Types lines into a chat, which ends once they are answered.
+    async fn run_chat(&self, lines: &[&str]) -> Option<Output> {
+        let mut child = self.chat_command().stdin(Stdio::piped()).spawn().expect("the binary can be started");
+        let mut input = child.stdin.take().expect("standard input is piped");
+        for line in lines {
+            input.write_all(format!("{line}\n").as_bytes()).await.expect("the program reads its input");
+        }
+        drop(input);
+        let ended = tokio::time::timeout(PROCESS_TIMEOUT, child.wait_with_output()).await;
+        ended.ok().map(|output| output.expect("it was waited for"))
     }
 
     fn has_blobs(&self) -> bool {

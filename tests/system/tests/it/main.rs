@@ -8,6 +8,7 @@ mod bucket;
 mod call_order;
 mod canary;
 mod chat_model;
+mod chat_once;
 mod cluster;
 mod confirmation;
 mod console_session;
