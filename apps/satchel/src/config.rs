@@ -47,6 +47,7 @@ use serde_json::json;
 use self::{
     leaf::{list::UnbuiltEntries, secret::Instructions},
     origin::{ConfigProblem, ConfigProblems, SettingOrigin},
+    playbooks::DeclaredPlaybooks,
     resolver::Resolver,
     schedules::ScheduleConfig,
     schema_walk::CheckReport,
@@ -135,16 +136,18 @@ impl Config {
     }
 
     /// Resolves what depends on the machine or on several settings, and reports contradictions.
-    fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+    fn resolve(&mut self, resolver: &mut Resolver<'_>, playbooks: &DeclaredPlaybooks) {
         self.models.resolve(resolver);
         self.storage.resolve(resolver);
+        self.backup.resolve(&self.storage, resolver);
         self.tools.resolve(resolver);
         self.attachments.resolve(resolver);
         self.documents.resolve(resolver);
         self.speech.resolve(resolver);
         self.templates.resolve(resolver);
-        let agents = agent_names(resolver, &self.playbooks);
-        playbooks::check_models(&self.playbooks, &self.models, resolver.problems);
+        let agents = agent_names(resolver, playbooks);
+        playbooks::check_models(playbooks, &self.models, resolver.problems);
+        playbooks::check_tools(playbooks, resolver.problems);
         self.telegram.resolve(resolver, &agents);
         self.discord.resolve(resolver, &agents);
         self.bus.resolve(resolver);
@@ -154,7 +157,7 @@ impl Config {
         let hosted = schedules::hosted_channels(resolver, &self.web);
         let schedules = self.declared_schedules.iter();
         self.schedules =
-            schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted, &self.playbooks)).collect();
+            schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted, playbooks.complete.as_ref())).collect();
     }
 
     /// Reports a directory that gives every conversation what is Satchel's own.
@@ -172,7 +175,7 @@ impl Config {
 
 /// The names of all agents, the default one first. Those of the configuration file count also where something else in it
 /// is wrong.
-fn agent_names(resolver: &Resolver<'_>, playbooks: &Playbooks) -> Vec<String> {
+fn agent_names(resolver: &Resolver<'_>, playbooks: &DeclaredPlaybooks) -> Vec<String> {
     let id = |agent: &ConfigNode| agent.find("id").and_then(|id| leaf::list::to_text(&id.value));
     let declared = match resolver.root.find("agents").map(|agents| &agents.value) {
         Some(ConfigValue::List(agents)) => agents.iter().filter_map(id).collect(),
@@ -292,12 +295,10 @@ fn apply_overrides(
     let parsed = tree::parse(&path, text).and_then(|yaml| Ok((tree::from_yaml(&path, &yaml)?, yaml)));
     let (mut root, yaml) = parsed.map_err(|problem| ConfigProblems(vec![problem]))?;
     let mut problems = Vec::new();
-    let playbooks =
-        file.as_ref().map(|_| playbooks::load(&path, &yaml, sources.cwd)).unwrap_or_else(|| Ok(Playbooks::default()));
-    let playbooks = playbooks.unwrap_or_else(|mistakes| {
-        problems.extend(mistakes);
-        Playbooks::default()
-    });
+    let playbooks = match &file {
+        Some(_) => playbooks::load(&path, &yaml, sources.cwd, &mut problems),
+        None => DeclaredPlaybooks { complete: Some(Playbooks::default()), ..DeclaredPlaybooks::default() },
+    };
     let ignored_variables =
         overrides::apply_environment(&mut root, sources.environment, &schema::top_level_keys(), &mut problems);
     overrides::apply_set_flags(&mut root, sources.set, &mut problems);
@@ -312,14 +313,14 @@ fn apply_overrides(
     } = schema_walk::check_tree(&root, schema::schema(), sources.cwd);
     problems.extend(check_problems);
     let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
-    config.playbooks = playbooks;
+    config.playbooks = playbooks.complete.clone().unwrap_or_default();
     config.named_paths = named_paths;
     let ConfigSources { file: named_file, environment, cwd, .. } = *sources;
     let files = config.playbooks.playbooks().iter().map(|playbook| &*playbook.file).chain(file.as_deref());
     config.source_files = files.map(|file| cwd.join(file)).collect();
     let mut resolver =
         Resolver { root: &root, environment, cwd, named_file, settings: &mut settings, problems: &mut problems };
-    config.resolve(&mut resolver);
+    config.resolve(&mut resolver, &playbooks);
     problems.extend(misplaced);
     let warnings = ignored_variables
         .iter()

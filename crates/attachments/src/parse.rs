@@ -9,4 +9,4 @@ mod tests;
 /// Parses the text that playbooks are read from.
 pub use satchel_yaml::parse as parse_yaml;
 
-pub use self::playbook::parse_playbook;
+pub use self::playbook::{parse_playbook, read_playbook};

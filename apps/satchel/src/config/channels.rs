@@ -71,7 +71,7 @@ pub struct TelegramConfig {
     pub local_files: Option<FilePath>,
     /// People who may talk to it: ids or @names; `*` for everybody.
     pub allow_users: Texts,
-    /// People who may approve others and confirm tools: ids or @names.
+    /// People who may approve others and confirm tools: ids.
     pub owners: Texts,
     /// Ids of the groups where it answers without being mentioned; `*` for all.
     pub groups: Texts,
@@ -267,7 +267,9 @@ impl TelegramConfig {
                            server is with `telegram.api_url`";
             resolver.report("telegram.local_files", message.to_owned());
         }
-        check_owners(&self.owners, "telegram.owners", resolver);
+        check_owner_ids(&self.owners, "telegram.owners", resolver);
+        let expected = "the id of the group, such as -1001234567890, its public @name, or \"*\" for all groups";
+        check_entries(&self.groups, "telegram.groups", is_group_entry, expected, resolver);
         check_chat_agents(TELEGRAM, &self.agents, agents, resolver);
         let limits = serde_json::to_value(TelegramLimits::from_capabilities(&self.limits())).unwrap_or(Json::Null);
         for (name, limit) in limits.as_object().into_iter().flatten() {
@@ -301,7 +303,9 @@ impl DiscordConfig {
     }
 
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, agents: &[String]) {
-        check_owners(&self.owners, "discord.owners", resolver);
+        check_owner_ids(&self.owners, "discord.owners", resolver);
+        let expected = "the id of the channel, such as 81384788765712384, or \"*\" for all channels";
+        check_entries(&self.channels, "discord.channels", is_channel_entry, expected, resolver);
         check_chat_agents(DISCORD, &self.agents, agents, resolver);
     }
 }
@@ -391,6 +395,46 @@ fn check_chat_agents(keys: ConversationKeys, given: &ChatAgents, agents: &[Strin
             resolver.report(place, message);
         }
     }
+}
+
+/// Checks that each owner of a platform is given by id: a name can change hands, and its new holder would be the owner.
+fn check_owner_ids(owners: &Texts, key: &str, resolver: &mut Resolver<'_>) {
+    check_owners(owners, key, resolver);
+    let is_id = |owner: &str| owner == "*" || owner.parse::<u64>().is_ok_and(|id| id != 0 && id.to_string() == owner);
+    let expected = "the person's id, a number, because a name can change hands; `satchel pair list` shows the id once the \
+                    person has written to the bot";
+    check_entries(owners, key, is_id, expected, resolver);
+}
+
+/// Reports each entry of a list that can never match anything, where it stands.
+fn check_entries(
+    entries: &Texts,
+    key: &str,
+    is_valid: impl Fn(&str) -> bool,
+    expected: &str,
+    resolver: &mut Resolver<'_>,
+) {
+    for (index, entry) in entries.0.iter().enumerate().filter(|(_, entry)| !is_valid(entry)) {
+        resolver.report(&format!("{key}[{index}]"), format!("`{key}` holds {entry:?}: write {expected}"));
+    }
+}
+
+/// Whether an entry is that of groups on Telegram: all of them, one by its id or its public name, or a topic of one.
+fn is_group_entry(entry: &str) -> bool {
+    let entry = entry.trim();
+    let key = entry.strip_prefix("telegram:").unwrap_or(entry);
+    let is_public_name =
+        |name: &str| name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    key == "*"
+        || key.strip_prefix('@').is_some_and(is_public_name)
+        || (key.starts_with('-') && (TELEGRAM.is_valid)(key))
+}
+
+/// Whether an entry is that of channels on Discord: all of them, or one by its id.
+fn is_channel_entry(entry: &str) -> bool {
+    let entry = entry.trim();
+    let key = entry.strip_prefix("discord:").unwrap_or(entry);
+    key == "*" || (!key.starts_with('@') && (DISCORD.is_valid)(key))
 }
 
 /// Owners must be named one by one, because they decide about others.

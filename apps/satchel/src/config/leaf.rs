@@ -24,6 +24,8 @@ pub(crate) trait Leaf: Sized {
     const IS_SECRET: bool = false;
     /// Whether a bare number counts as its text.
     const TAKES_NUMBERS: bool = false;
+    /// What stands before the path in a text that names one; `None` where no path is named.
+    const PATH_SCHEME: Option<&'static str> = None;
     /// Reads the file that `…_file` names; `None` where there is no such key.
     const READ_FILE: Option<ReadFile> = None;
 
@@ -91,12 +93,21 @@ pub(crate) fn schema_with_kind(kind: &str, mut schema: Json) -> schemars::Schema
     schemars::Schema::try_from(schema).expect("a leaf's schema is an object")
 }
 
+/// The end of the expected form of a path, where one begins with `~`.
+pub(super) const WITHOUT_HOME: &str = "without `~`, which isn't expanded: write the whole path";
+
+/// Whether a path begins with `~`, which only a shell replaces. A name that begins with it is written `./~name`.
+pub(super) fn is_in_home(path: &str) -> bool {
+    path.starts_with('~')
+}
+
 /// A [`Leaf`] type, found by its kind in the schema.
 pub(super) struct LeafKind {
     name: &'static str,
     expected: &'static str,
     is_secret: bool,
     takes_numbers: bool,
+    path_scheme: Option<&'static str>,
     pub(super) read_file: Option<ReadFile>,
     show: fn(&str, &Path) -> Option<Json>,
 }
@@ -130,6 +141,7 @@ impl LeafKind {
             expected: L::EXPECTED,
             is_secret: L::IS_SECRET,
             takes_numbers: L::TAKES_NUMBERS,
+            path_scheme: L::PATH_SCHEME,
             read_file: L::READ_FILE,
             show: L::show_text,
         }
@@ -143,6 +155,11 @@ impl LeafKind {
 
     /// Reads a text of this kind.
     pub(super) fn read_text(&self, text: &str, base: &Path) -> Result<LeafValue, String> {
+        let path = self.path_scheme.and_then(|scheme| text.strip_prefix(scheme));
+        // Behind the slashes of an empty host, as in `sqlite://data/satchel.db`.
+        if path.is_some_and(|path| is_in_home(path.strip_prefix("//").unwrap_or(path))) {
+            return Err(format!("{} {WITHOUT_HOME}", self.expected));
+        }
         let display = (self.show)(text, base).ok_or_else(|| self.expected.to_owned())?;
         Ok(LeafValue { value: json!([text, base.as_os_str()]), display })
     }

@@ -9,11 +9,12 @@ use std::{
 };
 
 use satchel_attachments::{
-    Playbook,
+    AgentConfig, Playbook,
     order::Playbooks,
-    parse::parse_playbook,
+    parse::read_playbook,
     problem::{DeclarationProblem, SourcePosition},
 };
+use satchel_tools::{path_fields, tool_selection::select_tools};
 use satchel_yaml::{YamlNode, YamlPosition, YamlValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ use super::{
     origin::{ConfigProblem, SettingOrigin},
     read_file,
     resolver::Resolver,
+    tools::suggest_tool,
     tree,
     tree::ConfigValue,
 };
@@ -56,26 +58,49 @@ impl TemplatesConfig {
     }
 }
 
-/// Reads the agents and tasks of the configuration file and of the folder beside it.
-///
-/// # Errors
-/// With every mistake.
-pub(super) fn load(file: &Arc<Path>, yaml: &YamlNode, cwd: &Path) -> Result<Playbooks, Vec<ConfigProblem>> {
-    let mut playbooks = Vec::new();
-    let mut problems = Vec::new();
-    let mut add = |result: Result<Playbook, Vec<ConfigProblem>>| match result {
-        Ok(playbook) => playbooks.push(playbook),
-        Err(mistakes) => problems.extend(mistakes),
-    };
-    add(parse_playbook(file, &owning_directory(file, cwd), yaml).map_err(to_problems));
+/// The agents and tasks of all files.
+#[derive(Default)]
+pub(super) struct DeclaredPlaybooks {
+    /// What could be read, mistakes or not.
+    pub(super) readable: Vec<Playbook>,
+    /// All of them; `None` where there are mistakes, so that nothing can be said about what isn't there.
+    pub(super) complete: Option<Playbooks>,
+}
+
+impl DeclaredPlaybooks {
+    /// The agents that could be read.
+    pub(super) fn agents(&self) -> impl Iterator<Item = &AgentConfig> {
+        self.readable.iter().flat_map(|playbook| &playbook.agents)
+    }
+}
+
+/// Reads the agents and tasks of the configuration file and of the folder beside it, and reports every mistake.
+pub(super) fn load(
+    file: &Arc<Path>,
+    yaml: &YamlNode,
+    cwd: &Path,
+    problems: &mut Vec<ConfigProblem>,
+) -> DeclaredPlaybooks {
+    let mut mistakes = Vec::new();
+    let (own, own_problems) = read_playbook(file, &owning_directory(file, cwd), yaml);
+    mistakes.extend(to_problems(own_problems));
+    let mut readable = vec![own];
     let folder = file.parent().map_or_else(|| PathBuf::from(FOLDER), |directory| directory.join(FOLDER));
-    for path in list_files(&folder, cwd).map_err(|problem| vec![problem])? {
-        add(read(&path, cwd));
+    let files = list_files(&folder, cwd).unwrap_or_else(|problem| {
+        mistakes.push(problem);
+        Vec::new()
+    });
+    for path in files {
+        let (playbook, found) = read_with_mistakes(&path, cwd);
+        readable.extend(playbook);
+        mistakes.extend(found);
     }
-    match problems.is_empty() {
-        true => Playbooks::new(playbooks).map_err(to_problems),
-        false => Err(problems),
-    }
+    let complete = match mistakes.is_empty() {
+        true => Playbooks::new(readable.clone()).map_err(|found| mistakes.extend(to_problems(found))).ok(),
+        false => None,
+    };
+    problems.extend(mistakes);
+    DeclaredPlaybooks { readable, complete }
 }
 
 /// Reads one file that holds agents and tasks alone.
@@ -83,14 +108,24 @@ pub(super) fn load(file: &Arc<Path>, yaml: &YamlNode, cwd: &Path) -> Result<Play
 /// # Errors
 /// With every mistake.
 pub fn read(path: &Path, cwd: &Path) -> Result<Playbook, Vec<ConfigProblem>> {
-    let text = read_file(path, cwd).map_err(|problem| vec![problem])?;
-    let path: Arc<Path> = Arc::from(path);
-    let yaml = tree::parse(&path, &text).map_err(|problem| vec![problem])?;
-    let foreign = foreign_keys(&path, &yaml);
-    if !foreign.is_empty() {
-        return Err(foreign);
+    match read_with_mistakes(path, cwd) {
+        (Some(playbook), problems) if problems.is_empty() => Ok(playbook),
+        (_, problems) => Err(problems),
     }
-    parse_playbook(&path, &owning_directory(&path, cwd), &yaml).map_err(to_problems)
+}
+
+/// Reads what can be read of a file, and every mistake in it.
+fn read_with_mistakes(path: &Path, cwd: &Path) -> (Option<Playbook>, Vec<ConfigProblem>) {
+    let path: Arc<Path> = Arc::from(path);
+    let yaml = read_file(&path, cwd).and_then(|text| tree::parse(&path, &text));
+    let yaml = match yaml {
+        Ok(yaml) => yaml,
+        Err(problem) => return (None, vec![problem]),
+    };
+    let mut problems = foreign_keys(&path, &yaml);
+    let (playbook, mistakes) = read_playbook(&path, &owning_directory(&path, cwd), &yaml);
+    problems.extend(to_problems(mistakes));
+    (Some(playbook), problems)
 }
 
 /// The absolute directory of a file.
@@ -146,8 +181,23 @@ fn foreign_keys(path: &Arc<Path>, yaml: &YamlNode) -> Vec<ConfigProblem> {
     }
 }
 
+/// Reports agents whose tools are named by what no tool is called and no tool matches.
+pub(super) fn check_tools(playbooks: &DeclaredPlaybooks, problems: &mut Vec<ConfigProblem>) {
+    let tools: Vec<&str> = path_fields::tool_names().collect();
+    for agent in playbooks.agents() {
+        for (pattern, position) in agent.tools.iter().flatten() {
+            if select_tools(std::slice::from_ref(pattern), &tools).is_err() {
+                let expected = suggest_tool(pattern);
+                let message =
+                    format!("agents.{}: `tools` holds {pattern:?}, which matches no tool: {expected}", agent.id);
+                problems.push(ConfigProblem { origin: file_origin(position), message });
+            }
+        }
+    }
+}
+
 /// Reports agents whose model isn't one of the configuration's.
-pub(super) fn check_models(playbooks: &Playbooks, models: &ModelsConfig, problems: &mut Vec<ConfigProblem>) {
+pub(super) fn check_models(playbooks: &DeclaredPlaybooks, models: &ModelsConfig, problems: &mut Vec<ConfigProblem>) {
     let known: Vec<&str> = models.declared.iter().map(|model| model.name.as_str()).chain([BUILT_IN]).collect();
     for agent in playbooks.agents() {
         if let Some((model, position)) = &agent.model

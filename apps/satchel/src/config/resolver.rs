@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::{
     ConfigSetting,
-    leaf::list::Texts,
+    leaf::{is_in_home, list::Texts},
     origin::{ConfigProblem, SettingOrigin},
     paths, schema_walk,
     tree::{ConfigNode, ConfigValue},
@@ -47,9 +47,13 @@ impl Resolver<'_> {
     }
 
     /// Lets the program of the command in `key` be found from anywhere: a relative path counts from where it was given. A
-    /// name without a slash is looked for in `PATH`.
-    pub(super) fn locate_program(&self, key: &str, command: &mut Texts) {
+    /// name without a slash is looked for in `PATH`. One in `~` is a mistake: it is started without a shell.
+    pub(super) fn locate_program(&mut self, key: &str, command: &mut Texts) {
         let Some(program) = command.0.first_mut().filter(|program| program.contains('/')) else { return };
+        if is_in_home(program) {
+            let message = format!("`{key}` names the program {program:?}: `~` isn't expanded, write the whole path");
+            return self.report(&format!("{key}[0]"), message);
+        }
         let located: PathBuf = schema_walk::base_directory(&self.find_origin(key), self.cwd).join(&*program);
         // A directory whose name is no text can't be written into a command.
         if let Some(located) = located.to_str() {

@@ -114,12 +114,13 @@ pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [Host
 }
 
 impl ScheduleConfig {
-    /// The resolved schedule; `None` if it has a mistake, which is reported.
+    /// The resolved schedule; `None` if it has a mistake, which is reported. Without `playbooks`, of which not all could be
+    /// read, its task is not looked for.
     pub(super) fn resolve(
         &self,
         resolver: &mut Resolver<'_>,
         hosted: &[HostedChannel],
-        playbooks: &Playbooks,
+        playbooks: Option<&Playbooks>,
     ) -> Option<Schedule> {
         let Self { name, missed, enabled: Switch(enabled), .. } = self;
         let section = format!("schedules.{name}");
@@ -167,7 +168,12 @@ impl ScheduleConfig {
     }
 
     /// The text of the message: the prompt, or the script or the task as a message.
-    fn message_text(&self, resolver: &mut Resolver<'_>, section: &str, playbooks: &Playbooks) -> Option<String> {
+    fn message_text(
+        &self,
+        resolver: &mut Resolver<'_>,
+        section: &str,
+        playbooks: Option<&Playbooks>,
+    ) -> Option<String> {
         let key = |name: &str| format!("{section}.{name}");
         let given =
             ["prompt", "script", "script_file", "task"].into_iter().filter(|name| resolver.is_given(&key(name)));
@@ -186,7 +192,7 @@ impl ScheduleConfig {
             }
         };
         if let Some(task) = &self.task {
-            return self.task_message(task, resolver, section, playbooks);
+            return self.task_message(task, resolver, section, playbooks?);
         }
         if !self.input.0.is_empty() {
             resolver

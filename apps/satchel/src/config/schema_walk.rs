@@ -174,6 +174,10 @@ impl<'a> SchemaWalk<'a> {
     /// The path in a `…_file` key, and its origin.
     fn read_file_path(&mut self, node: &ConfigNode, key: &str) -> Option<(PathBuf, SettingOrigin)> {
         match leaf::list::to_text(&node.value).filter(|text| !text.is_empty()) {
+            Some(text) if leaf::is_in_home(&text) => {
+                self.report_invalid(key, &format!("the path of a file {}", leaf::WITHOUT_HOME), node, false);
+                None
+            }
             Some(text) => {
                 let path = base_directory(&node.origin, self.cwd).join(text);
                 self.report.named_paths.push(NamedPath { key: key.to_owned(), path: path.clone() });

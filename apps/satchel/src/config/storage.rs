@@ -113,6 +113,7 @@ impl Leaf for DatabaseBackend {
     const KIND: &'static str = "database-url";
     const EXPECTED: &'static str = "`sqlite:DIRECTORY/satchel.db` or a URL that begins with postgres://";
     const IS_SECRET: bool = true;
+    const PATH_SCHEME: Option<&'static str> = Some("sqlite:");
     const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {
@@ -140,6 +141,7 @@ impl Leaf for BlobBackend {
     const KIND: &'static str = "blobs-url";
     const EXPECTED: &'static str = "`file:PATH` or a URL that begins with s3://";
     const IS_SECRET: bool = true;
+    const PATH_SCHEME: Option<&'static str> = Some("file:");
     const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {

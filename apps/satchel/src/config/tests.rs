@@ -3,6 +3,7 @@
 mod acceptance;
 mod guide;
 mod locations;
+mod together;
 
 use std::{ffi::OsString, fs, path::Path};
 

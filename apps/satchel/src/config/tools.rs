@@ -144,14 +144,18 @@ impl ToolsConfig {
             |given: &str| path_fields::tool_names().any(|tool| given == tool || given == provider_name(tool));
         let allowed_tools = self.script.allowed_tools.iter().flat_map(|tools| &tools.0).enumerate();
         for (index, given) in allowed_tools.filter(|(_, given)| !is_known(given)) {
-            let with_typos = |tool: &'static str| {
-                Some((suggestions::typo_count(&provider_name(given), &provider_name(tool))?, tool))
-            };
-            let expected = match path_fields::tool_names().filter_map(with_typos).min() {
-                Some((_, nearest)) => format!("did you mean `{nearest}`?"),
-                None => format!("the tools are {}", path_fields::tool_names().collect::<Vec<_>>().join(", ")),
-            };
+            let expected = suggest_tool(given);
             resolver.report(&format!("{key}[{index}]"), format!("unknown tool `{given}` in `{key}`: {expected}"));
         }
+    }
+}
+
+/// Suggests the tool with the most similar name, or lists all.
+pub(super) fn suggest_tool(given: &str) -> String {
+    let with_typos =
+        |tool: &'static str| Some((suggestions::typo_count(&provider_name(given), &provider_name(tool))?, tool));
+    match path_fields::tool_names().filter_map(with_typos).min() {
+        Some((_, nearest)) => format!("did you mean `{nearest}`?"),
+        None => format!("the tools are {}", path_fields::tool_names().collect::<Vec<_>>().join(", ")),
     }
 }

@@ -139,6 +139,9 @@ impl DeclarationReader<'_> {
         let text = self.template(node, item, key)?;
         let checked = match (field, text.template.literal()) {
             (SourceField::Url | SourceField::Urls, Some(url)) => check_url(url).map(drop),
+            (SourceField::Path | SourceField::Paths, Some(path)) if path.starts_with('~') => {
+                Err("`~` isn't expanded: write the whole path, or one that counts from this file".to_owned())
+            }
             (SourceField::Paths, Some(pattern)) if is_glob(pattern) => check_glob(pattern),
             _ => Ok(()),
         };

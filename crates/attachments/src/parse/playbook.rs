@@ -29,6 +29,13 @@ pub fn parse_playbook(
     directory: &Arc<Path>,
     root: &YamlNode,
 ) -> Result<Playbook, Vec<DeclarationProblem>> {
+    let (playbook, problems) = read_playbook(file, directory, root);
+    if problems.is_empty() { Ok(playbook) } else { Err(problems) }
+}
+
+/// As [`parse_playbook`], but beside the mistakes returns what could be read, to be looked at for others.
+#[must_use]
+pub fn read_playbook(file: &Arc<Path>, directory: &Arc<Path>, root: &YamlNode) -> (Playbook, Vec<DeclarationProblem>) {
     let mut reader = DeclarationReader { file, directory, problems: Vec::new() };
     let entry = |key: &str| match &root.value {
         YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node),
@@ -37,11 +44,7 @@ pub fn parse_playbook(
     let agents = reader.declared(entry("agents"), "agents", DeclarationReader::agent);
     let tasks = reader.declared(entry("tasks"), "tasks", DeclarationReader::task);
     let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    if reader.problems.is_empty() {
-        Ok(Playbook { file: Arc::clone(file), id, agents, tasks })
-    } else {
-        Err(reader.problems)
-    }
+    (Playbook { file: Arc::clone(file), id, agents, tasks }, reader.problems)
 }
 
 /// An entry that has an id.

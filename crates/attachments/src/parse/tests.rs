@@ -109,6 +109,28 @@ fn each_mistake_says_where_what_and_what_is_allowed() {
 }
 
 #[test]
+fn home_directory_in_a_path_is_refused() {
+    for (item, key, column) in [
+        ("{ type: image, path: '~/a.png' }", "path", 30),
+        ("{ type: image, paths: [a.png, '~/b.png'] }", "paths[1]", 39),
+        ("{ type: image, paths: ['~/*.png'] }", "paths[0]", 32),
+    ] {
+        let expected =
+            format!("playbooks/nightly.yaml:4:{column}: tasks.t.attachments[0]: `{key}`: `~` isn't expanded");
+        assert!(problems(item).starts_with(&expected), "{item}: {}", problems(item));
+    }
+}
+
+#[test]
+fn what_could_be_read_comes_with_the_mistakes() {
+    let yaml =
+        "agents:\n  - id: cook\n    instructions: Cook.\n    color: red\n    tools: [dice]\n  - instructions: x\n";
+    let (file, root) = (Arc::from(Path::new("a.yaml")), parse_yaml(yaml).unwrap());
+    let (playbook, problems) = read_playbook(&file, &Arc::from(Path::new("/conf")), &root);
+    assert_eq!((playbook.agents.len(), playbook.agents[0].id.as_str(), problems.len()), (1, "cook", 2));
+}
+
+#[test]
 fn mistakes_of_agents_and_tasks_are_all_reported() {
     let text = "agents:\n  - id: cook\n    instructions: Cook.\n    allow: nobody\n    color: red\n  - id: cook\n    instructions: x\n    \
                 actions:\n      - id: a\n        prompt: p\n      - id: a\n        prompt: q\n  - id: 5th\n    instructions: x\n  - instructions: x\n  \

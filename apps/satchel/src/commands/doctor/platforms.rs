@@ -1,5 +1,4 @@
-//! Checks the platforms: their tokens, the bot's settings, whether anybody may talk there, and whether owners are
-//! identified reliably.
+//! Checks the platforms: their tokens, the bot's settings, and whether anybody may talk there.
 
 use reqwest::Client;
 
@@ -72,10 +71,7 @@ pub(super) fn check_people(config: &Config) -> Vec<Finding> {
     ];
     let set_up = platforms.into_iter().filter(|(_, set_up, ..)| *set_up);
     set_up
-        .flat_map(|(platform, _, allowed, owners)| {
-            [check_anyone_allowed(platform, allowed, owners), check_owner_names(platform, owners)]
-        })
-        .flatten()
+        .filter_map(|(platform, _, allowed, owners)| check_anyone_allowed(platform, allowed, owners))
         .chain(check_group_members(config))
         .collect()
 }
@@ -106,12 +102,5 @@ fn check_anyone_allowed(platform: &'static str, allowed: &[String], owners: &[St
         "write to the bot, see your id with `satchel pair list`, and put it into `{platform}.owners`; or approve people \
          with `satchel pair approve CODE`"
     );
-    Some(Finding::warning(platform, found, advice))
-}
-
-fn check_owner_names(platform: &'static str, owners: &[String]) -> Option<Finding> {
-    let name = owners.iter().find(|owner| owner.contains(|c: char| c.is_ascii_alphabetic()))?;
-    let found = format!("the owner {name} is set by name; if the name changes hands, its new holder becomes owner");
-    let advice = format!("put the person's id into `{platform}.owners` instead; `satchel pair list` shows ids");
     Some(Finding::warning(platform, found, advice))
 }

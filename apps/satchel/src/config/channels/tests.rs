@@ -14,7 +14,7 @@ fn load(yaml: &str) -> Result<LoadedConfig, ConfigProblems> {
 
 #[test]
 fn owners_are_asked_where_their_ids_say_how() {
-    let yaml = "telegram: { owners: [12, '@ada', '-100', '', 'console:13', 14], allow_users: [15] }\n\
+    let yaml = "telegram: { owners: [12, 14], allow_users: [15, '@ada'] }\n\
                 discord: { owners: [16] }\n";
     let loaded = load(yaml).unwrap();
     let access = loaded.config().access();
@@ -52,6 +52,49 @@ fn nobody_makes_everybody_an_owner() {
         assert!(problems.contains("satchel.yaml:2"), "{problems}");
     }
     assert!(load("telegram: { allow_users: ['*'] }\n").is_ok());
+}
+
+/// Catches: an owner, a group or a channel that is accepted and never matches anybody, or whoever has the name tomorrow.
+#[test]
+fn names_in_place_of_ids_are_refused_where_they_stand() {
+    let yaml = "telegram:\n  owners:\n    - 12\n    - '@anna'\n    - Anna\n    - -100\n    - telegram:13\n    - ''\n    - 012\n  \
+                groups:\n    - Family\n    - 5\n    - '@abc def'\n    - '*'\n    - -100123\n    - -100123/42\n    - '@family_chat'\n    \
+                - telegram:-100123\ndiscord:\n  owners: ['@81384', anna]\n  channels: [general, '@81384', '*', 81384, 'discord:7']\n";
+    let problems = load(yaml).unwrap_err().to_string();
+    let owner = |line: &str, section: &str, entry: &str| {
+        format!("satchel.yaml:{line}: `{section}.owners` holds {entry:?}: write the person's id, a number")
+    };
+    let expected = [
+        owner("4:7", "telegram", "@anna"),
+        owner("5:7", "telegram", "Anna"),
+        owner("6:7", "telegram", "-100"),
+        owner("7:7", "telegram", "telegram:13"),
+        owner("8:7", "telegram", ""),
+        owner("9:7", "telegram", "012"),
+        "satchel.yaml:11:7: `telegram.groups` holds \"Family\": write the id of the group, such as -1001234567890"
+            .to_owned(),
+        "satchel.yaml:12:7: `telegram.groups` holds \"5\": write the id of the group".to_owned(),
+        "satchel.yaml:13:7: `telegram.groups` holds \"@abc def\": write the id of the group".to_owned(),
+        owner("20:12", "discord", "@81384"),
+        owner("20:22", "discord", "anna"),
+        "satchel.yaml:21:14: `discord.channels` holds \"general\": write the id of the channel".to_owned(),
+        "satchel.yaml:21:23: `discord.channels` holds \"@81384\": write the id of the channel".to_owned(),
+    ];
+    for line in &expected {
+        assert!(problems.contains(line), "{line} is missing in:\n{problems}");
+    }
+    assert_eq!(problems.lines().count(), expected.len(), "{problems}");
+}
+
+#[test]
+fn names_in_the_environment_are_refused_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let environment = [("SATCHEL_TELEGRAM__OWNERS".into(), "12,@anna".into())];
+    let set = ["telegram.groups=Family,*".to_owned()];
+    let sources = ConfigSources { file: None, set: &set, environment: &environment, cwd: directory.path() };
+    let problems = load_text(Path::new("satchel.yaml"), "", &sources).unwrap_err().to_string();
+    assert!(problems.contains("SATCHEL_TELEGRAM__OWNERS: `telegram.owners` holds \"@anna\""), "{problems}");
+    assert!(problems.contains("--set: `telegram.groups` holds \"Family\""), "{problems}");
 }
 
 #[test]

@@ -38,6 +38,7 @@ leaf!(ListenAddress);
 impl Leaf for FilePath {
     const KIND: &'static str = "path";
     const EXPECTED: &'static str = "a path";
+    const PATH_SCHEME: Option<&'static str> = Some("");
 
     fn schema() -> Json {
         json!({ "type": "string", "minLength": 1 })
