@@ -105,6 +105,8 @@ pub enum SystemTask {
     /// Confirms to a person that they are approved.
     #[serde(rename = "welcome")]
     ConfirmPairing,
+    /// Tells a person that an owner has refused them.
+    ReportRefusal,
     /// Tells which files are removed because of their age or number.
     FilesExpired {
         /// The first of them, each as a line of a list.

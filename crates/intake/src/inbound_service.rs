@@ -13,7 +13,7 @@ use satchel_domain::{
 use satchel_ports::{
     BusEvent, Channel, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings,
     Workspace,
-    ledger::{ClaimMode, ClaimedLane, RenameOutcome},
+    ledger::{ClaimMode, ClaimedLane, ReceiveOutcome, RenameOutcome},
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -41,6 +41,13 @@ pub(crate) struct InboundPipeline {
     hosted: Option<Arc<HashSet<ChannelName>>>,
     /// The channels that know who can write in their conversations.
     channels: Arc<HashMap<ChannelName, Arc<dyn Channel>>>,
+}
+
+/// A message that the ledger has.
+struct StoredMessage {
+    turn: TurnId,
+    /// Whether its key was stored already.
+    duplicate: bool,
 }
 
 /// The channel of a message isn't hosted, so nobody would ever work on it.
@@ -217,20 +224,29 @@ impl InboundPipeline {
 
     /// Stores a message and hands its lane on, if it could be claimed.
     pub(crate) async fn enqueue(&self, message: InboundMessage) -> Result<TurnId, LedgerError> {
+        Ok(self.store(message).await?.turn)
+    }
+
+    /// As [`enqueue`](Self::enqueue). Returns `false` if its key was stored already.
+    pub(crate) async fn enqueue_if_new(&self, message: InboundMessage) -> Result<bool, LedgerError> {
+        Ok(!self.store(message).await?.duplicate)
+    }
+
+    async fn store(&self, message: InboundMessage) -> Result<StoredMessage, LedgerError> {
         let message = redact_links(message, self.links.as_deref());
         let message = append_references(escape_markers(message));
         // The slot in the queue is reserved before the lane is claimed, so that no claimed lane is left without a
         // worker.
         let permit = self.lanes.try_reserve().ok();
         let claim = if permit.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
-        let received = self.inbox.receive(&message, claim).await?;
-        if let (Some(permit), Some(claimed)) = (permit, received.claimed) {
+        let ReceiveOutcome { turn, duplicate, claimed } = self.inbox.receive(&message, claim).await?;
+        if let (Some(permit), Some(claimed)) = (permit, claimed) {
             permit.send(claimed);
         }
-        if !received.duplicate {
-            publish_message(&*self.bus, message.conversation, received.turn).await;
+        if !duplicate {
+            publish_message(&*self.bus, message.conversation, turn).await;
         }
-        Ok(received.turn)
+        Ok(StoredMessage { turn, duplicate })
     }
 
     /// Logs a refused sender, never the content.

@@ -8,7 +8,7 @@ use satchel_ports::{
 
 use crate::inbound_service::InboundPipeline;
 
-/// How many times somebody is told of a code while it lives.
+/// How many of a stranger's messages are answered with their code.
 const MAX_CODE_NOTICES: u32 = 6;
 
 /// How much of the names that strangers give themselves is kept.
@@ -17,7 +17,7 @@ const MAX_NAME_CHARS: usize = 100;
 /// Refuses a stranger. Only the sender and the conversation of the message are stored.
 ///
 /// The replies are system tasks in the ledger, so that they are delivered once and in order. Their keys are made
-/// of the code, so that a stranger who writes again and again is neither answered nor announced again and again.
+/// of the code, so that a stranger who writes again and again is announced once, and answered a few times.
 pub(crate) async fn refuse_stranger(
     pipeline: &InboundPipeline,
     message: &InboundMessage,
@@ -30,12 +30,13 @@ pub(crate) async fn refuse_stranger(
     let request =
         PairingRequest { person: truncate_sender(&message.sender), conversation: message.conversation.clone() };
     let Some(pairing) = pipeline.pairings.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
-    let Pairing { code, person, issued_at, .. } = pairing;
-    let interval = rules.code_ttl / MAX_CODE_NOTICES;
-    let nth = pipeline.clock.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
-    let offer =
-        system_message(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
-    pipeline.enqueue(offer).await?;
+    let Pairing { code, person, .. } = pairing;
+    for nth in 0..MAX_CODE_NOTICES {
+        let (key, offer) = (format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
+        if pipeline.enqueue_if_new(system_message(&message.conversation, key, offer)).await? {
+            break;
+        }
+    }
     for chat in owner_chats {
         let channel = message.conversation.channel().clone();
         let system_task = SystemTask::RequestApproval { code, person: person.clone(), channel };

@@ -28,6 +28,11 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
         SystemTask::ConfirmPairing => {
             ("You're approved. Send me a message or a file; `/help` shows what I can do.".to_owned(), Vec::new())
         }
+        SystemTask::ReportRefusal => (
+            "The owner has refused your request, so I can't talk to you. You can ask again tomorrow: write to me then."
+                .to_owned(),
+            Vec::new(),
+        ),
         SystemTask::FilesExpired { files, more } => (expired_files_text(files, *more), Vec::new()),
         SystemTask::RunSchedule { .. }
         | SystemTask::RunReminder { .. }

@@ -167,6 +167,7 @@ pub async fn decide_pairing<S: Session>(
     )
     .await?;
     if !decision.approve {
+        report(db, &pairing, "refusal", SystemTask::ReportRefusal).await?;
         return Ok(PairingOutcome::Refused(pairing));
     }
     db.run(
@@ -181,16 +182,19 @@ pub async fn decide_pairing<S: Session>(
         ],
     )
     .await?;
-    let welcome = InboundMessage {
-        system_task: Some(SystemTask::ConfirmPairing),
-        ..InboundMessage::new(
-            pairing.conversation.clone(),
-            format!("{SATCHEL_SENDER_ID}:welcome:{}", pairing.code),
-            Sender::satchel(),
-        )
-    };
-    receive(db, &welcome, ClaimMode::Never).await?;
+    report(db, &pairing, "welcome", SystemTask::ConfirmPairing).await?;
     Ok(PairingOutcome::Approved(pairing))
+}
+
+/// Queues the message that tells a person what was decided about their code.
+async fn report<S: Session>(db: &S, pairing: &Pairing, kind: &str, system_task: SystemTask) -> VerbResult<(), S> {
+    let key = format!("{SATCHEL_SENDER_ID}:{kind}:{}", pairing.code);
+    let message = InboundMessage {
+        system_task: Some(system_task),
+        ..InboundMessage::new(pairing.conversation.clone(), key, Sender::satchel())
+    };
+    receive(db, &message, ClaimMode::Never).await?;
+    Ok(())
 }
 
 /// The code that is meant. All codes are compared, each in the same time whatever was said.

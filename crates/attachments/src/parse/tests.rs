@@ -7,7 +7,7 @@ use satchel_domain::AllowedPeople;
 use crate::{
     declaration::DeclaredKind,
     kind::{AttachmentKind, SourceField},
-    parse::parse_playbook,
+    parse::{parse_playbook, read_playbook},
     playbook::Playbook,
 };
 
@@ -125,7 +125,7 @@ fn home_directory_in_a_path_is_refused() {
 fn what_could_be_read_comes_with_the_mistakes() {
     let yaml =
         "agents:\n  - id: cook\n    instructions: Cook.\n    color: red\n    tools: [dice]\n  - instructions: x\n";
-    let (file, root) = (Arc::from(Path::new("a.yaml")), parse_yaml(yaml).unwrap());
+    let (file, root) = (Arc::from(Path::new("a.yaml")), satchel_yaml::parse(yaml).expect("it is YAML"));
     let (playbook, problems) = read_playbook(&file, &Arc::from(Path::new("/conf")), &root);
     assert_eq!((playbook.agents.len(), playbook.agents[0].id.as_str(), problems.len()), (1, "cook", 2));
 }

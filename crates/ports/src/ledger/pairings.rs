@@ -15,7 +15,8 @@ use super::LedgerError;
 /// - `issue_pairing_code` returns the same code for a stranger until it expires, issues no more open codes on a channel
 ///   than the rules allow, and none to a person who was refused recently.
 /// - `decide_pairing` accepts a code once, until it expires, from a decider for its channel who isn't locked out.
-///   An approval also queues [`satchel_domain::SystemTask::ConfirmPairing`] for the person.
+///   An approval also queues [`satchel_domain::SystemTask::ConfirmPairing`] for the person, a refusal
+///   [`satchel_domain::SystemTask::ReportRefusal`].
 /// - An approved person is allowed on that channel until the approval is revoked; another id with the same name isn't.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

@@ -137,17 +137,17 @@ pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
     assert!(people[0].approved_at >= before);
     assert_eq!(ledger.pairings.list_pairings().await.unwrap(), []);
 
-    let lease = ledger
-        .leases
-        .claim_lane(&[pairing.conversation.channel().clone()], WorkFilter::Any)
-        .await
-        .unwrap()
-        .expect("a word for them waits")
-        .lease;
+    assert_eq!(queued_tasks(&ledger, &pairing).await, [Some(SystemTask::ConfirmPairing)]);
+}
+
+/// The tasks of the turn that waits for the person of a code.
+async fn queued_tasks(ledger: &Ledger, pairing: &Pairing) -> Vec<Option<SystemTask>> {
+    let channels = [pairing.conversation.channel().clone()];
+    let claimed = ledger.leases.claim_lane(&channels, WorkFilter::Any).await.unwrap();
+    let lease = claimed.expect("a message for them waits").lease;
     assert_eq!(lease.conversation, pairing.conversation);
     let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
-    let errands: Vec<_> = turn.messages.iter().map(|queued| queued.message.system_task.clone()).collect();
-    assert_eq!(errands, [Some(SystemTask::ConfirmPairing)]);
+    turn.messages.iter().map(|queued| queued.message.system_task.clone()).collect()
 }
 
 /// Catches: an approval of one channel's owner for somebody of another. The attack: a code that was seen elsewhere.
@@ -275,7 +275,7 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
     );
 }
 
-/// Catches: a refusal that is asked about again and again, and one that is never forgotten.
+/// Catches: a refusal that is asked about again and again, one that is never forgotten, and one that nobody is told of.
 pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { refusal_cooldown: Duration::from_secs(60), ..PairingRules::default() };
@@ -284,6 +284,7 @@ pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let again =
         ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &PairingRules::default()).await.unwrap();
     assert_eq!(again, None);
+    assert_eq!(queued_tasks(&ledger, &pairing).await, [Some(SystemTask::ReportRefusal)]);
     fixture.clock().set(pairing.issued_at.saturating_add(rules.refusal_cooldown));
     assert!(ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().is_some());
 }

@@ -147,22 +147,28 @@ async fn strangers_are_approved_by_button_or_operator() {
 
     // Eve, and the operator beside the running process.
     telegram.person_says(eve, eve, SECRET);
-    let code = find_code(&harness.wait_for_message(eve, 0).await.0);
+    let first = harness.wait_for_message(eve, 0).await.0;
+    let code = find_code(&first);
     telegram.person_says(eve, eve, &format!("/pair approve {code}"));
+    assert_eq!(harness.wait_for_message(eve, 1).await.0, first, "who writes again reads the same");
     telegram.person_says(bob, bob, &format!("/pair approve {code}"));
     assert_eq!(harness.wait_for_message(bob, 3).await.0, "Only an owner can approve people.");
     let listed = harness.run_command(&["pair", "list"], String::new()).await;
     assert!(listed.stdout.contains(&code) && listed.stdout.contains("Eve"), "{listed:?}");
     let approved = harness.run_command(&["pair", "approve"], code.clone()).await;
     assert_eq!(approved.stdout, "approved: Eve, id 43, on telegram; they will be told\n", "{approved:?}");
-    assert!(harness.wait_for_message(eve, 1).await.0.starts_with("You're approved. Send me a message"));
+    assert!(harness.wait_for_message(eve, 2).await.0.starts_with("You're approved. Send me a message"));
     let again = harness.run_command(&["pair", "approve"], code).await;
     assert_eq!(again.exit_code(), Some(1), "{again:?}");
     assert!(again.stderr.contains("already used: it approved Eve"), "{again:?}");
     let revoked = harness.run_command(&["pair", "revoke", "telegram"], eve.to_string()).await;
     assert_eq!(revoked.stdout, "revoked: 43 on telegram\n", "{revoked:?}");
     telegram.person_says(eve, eve, SECRET);
-    assert!(harness.wait_for_message(eve, 2).await.0.starts_with("I don't know you yet."));
+    assert!(harness.wait_for_message(eve, 3).await.0.starts_with("I don't know you yet."));
+    let (_, question) = harness.wait_for_message(ann, 4).await;
+    telegram.person_presses(ann, question, "Refuse");
+    let refused = "The owner has refused your request, so I can't talk to you.";
+    assert!(harness.wait_for_message(eve, 4).await.0.starts_with(refused));
 
     // Strangers in a group, where Bob is heard.
     let group = telegram.group("Family", &[ann, bob, eve]);

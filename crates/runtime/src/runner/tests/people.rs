@@ -59,16 +59,17 @@ async fn stranger_is_processed_only_after_owner_approval() {
     let known = process.ledger.is_approved(strange.channel(), "7").await.unwrap();
     assert!(!known, "nobody lets themselves in");
     process.settles().await;
-    assert_eq!((stage.chat.log(&strange).len(), stage.chat.log(&owner).len()), (1, 1), "they are told once");
+    assert_eq!(stage.chat.log(&strange), vec![told; 4], "each message is answered with the same code");
+    assert_eq!(stage.chat.log(&owner).len(), 1, "the owner is asked once");
     assert_eq!(*stage.model.asked.borrow(), 0);
     assert!(is_on_disk(stage.directory.path(), &code), "what is stored is found");
     assert!(!is_on_disk(stage.directory.path(), SECRET));
 
     let answer = say(&process, &stage, from("1", "Owner", &owner, "5", &format!("/pair approve {code}"))).await;
     assert_eq!(answer, "`Ada` is approved. I've told them.");
-    wait_until("the welcome", || stage.chat.log(&strange).len() == 2).await;
+    wait_until("the welcome", || stage.chat.log(&strange).len() == 5).await;
     assert_eq!(
-        stage.chat.log(&strange)[1],
+        stage.chat.log(&strange)[4],
         "You're approved. Send me a message or a file; `/help` shows what I can do."
     );
     // The attack: the button is pressed again.
