@@ -39,6 +39,7 @@ pub struct ExclusivePostgres {
     /// In a transaction that keeps others from connecting to the schema, until the ledger is published.
     connection: PgConnection,
     types: BTreeMap<&'static str, Vec<ColumnType>>,
+    schema: Schema,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +58,30 @@ impl PostgresLedger {
     /// # Errors
     /// When the ledger can't be opened, or another process is connected to it.
     pub async fn open_exclusive(settings: &Settings) -> Result<ExclusivePostgres, ConnectError> {
+        Self::open_exclusive_from(settings, None).await
+    }
+
+    /// As [`open_exclusive`](Self::open_exclusive), but also opens a ledger that was moved to `location`, from where it is to
+    /// come back.
+    ///
+    /// # Errors
+    /// When the ledger can't be opened, or another process is connected to it.
+    pub async fn open_exclusive_for_return(
+        settings: &Settings,
+        location: &str,
+    ) -> Result<ExclusivePostgres, ConnectError> {
+        Self::open_exclusive_from(settings, Some(location)).await
+    }
+
+    async fn open_exclusive_from(
+        settings: &Settings,
+        returns_from: Option<&str>,
+    ) -> Result<ExclusivePostgres, ConnectError> {
         let (options, schema) = parse_url(settings)?;
         let target = ConnectionTarget::new(&options, &schema);
-        match tokio::time::timeout(settings.verb_timeout, lock(&options, &schema)).await {
-            Ok(Ok((connection, 0))) => Ok(ExclusivePostgres { connection, types: BTreeMap::new() }),
+        let locked = tokio::time::timeout(settings.verb_timeout, lock(&options, &schema, returns_from)).await;
+        match locked {
+            Ok(Ok((connection, 0))) => Ok(ExclusivePostgres { connection, types: BTreeMap::new(), schema }),
             Ok(Ok((_, processes))) => {
                 let ConnectionTarget { server, schema, .. } = target;
                 Err(ConnectError::InUse { server, schema, processes })
@@ -72,16 +93,28 @@ impl PostgresLedger {
 }
 
 /// Brings the schema up to date, locks it, and counts the processes that work with it nevertheless.
-async fn lock(options: &PgConnectOptions, schema: &Schema) -> Result<(PgConnection, i64), MigrateError> {
+async fn lock(
+    options: &PgConnectOptions,
+    schema: &Schema,
+    returns_from: Option<&str>,
+) -> Result<(PgConnection, i64), MigrateError> {
     let mut connection = options.connect().await?;
     set_up(&mut connection, schema).await?;
-    schema.migrate(&mut connection).await?;
+    let is_returning = match returns_from {
+        Some(location) => schema.was_moved_to(&mut connection, location).await?,
+        None => false,
+    };
+    if !is_returning {
+        schema.migrate(&mut connection).await?;
+    }
     // Whoever connects reads the version first.
     execute(&mut connection, &format!("{NO_LIMITS}; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE"))
         .await?;
     execute(&mut connection, "SET CONSTRAINTS ALL DEFERRED").await?;
-    // Another process may have moved it meanwhile.
-    schema.is_current(&mut connection).await?;
+    // Another process may have moved it meanwhile. What was moved away stays so until it comes back.
+    if !is_returning {
+        schema.is_current(&mut connection).await?;
+    }
     // The server notices a while after its end that a process is gone.
     let began = Instant::now();
     loop {
@@ -130,6 +163,16 @@ impl ExclusiveLedger for ExclusivePostgres {
     async fn find_origin(&mut self) -> Result<Option<String>, LedgerError> {
         let origin = sqlx::query_scalar("SELECT moved_from FROM schema_version").fetch_one(&mut self.connection).await;
         origin.map_err(|error| Error::from(error).at_port("reading where the ledger is from"))
+    }
+
+    async fn find_new_location(&mut self) -> Result<Option<String>, LedgerError> {
+        let location = sqlx::query_scalar("SELECT moved_to FROM schema_version").fetch_one(&mut self.connection).await;
+        location.map_err(|error| Error::from(error).at_port("reading where the ledger is now"))
+    }
+
+    async fn clear(&mut self) -> Result<(), LedgerError> {
+        let cleared = self.schema.clear(&mut self.connection).await;
+        cleared.map_err(|error| Error::from(error).at_port("removing the rows of a ledger that was moved"))
     }
 
     async fn publish(&mut self, origin: &str) -> Result<(), LedgerError> {

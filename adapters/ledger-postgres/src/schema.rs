@@ -52,7 +52,7 @@ pub enum SchemaMismatch {
     /// Its ledger was moved to another database.
     #[error(
         "the ledger in schema `{schema}` was moved to {location} by `satchel migrate`; start with the configuration that \
-         names it. To move it back here, rename this schema first"
+         names it. To move it back here, run `satchel migrate` with the two configurations exchanged"
     )]
     Moved {
         schema: String,
@@ -152,6 +152,29 @@ impl Schema {
             }
             found => Ok(found.is_some_and(|found| found.version == self.newest_version())),
         }
+    }
+
+    /// Whether its ledger was moved to this location, and its tables are those of this version.
+    pub(crate) async fn was_moved_to(
+        &self,
+        connection: &mut PgConnection,
+        location: &str,
+    ) -> Result<bool, sqlx::Error> {
+        let state = self.read_state(connection).await?.unwrap_or_default();
+        Ok(state.moved_to.is_some_and(|moved_to| moved_to == location) && state.version == self.newest_version())
+    }
+
+    /// Removes the rows of all tables but its own, and the mark that the ledger was moved.
+    pub(crate) async fn clear(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        let truncate: String = sqlx::query_scalar(
+            "SELECT 'TRUNCATE TABLE ' || string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables \
+             WHERE schemaname = $1 AND tablename <> 'schema_version'",
+        )
+        .bind(&self.name)
+        .fetch_one(&mut *connection)
+        .await?;
+        execute(connection, &truncate).await?;
+        execute(connection, "UPDATE schema_version SET moved_to = NULL").await
     }
 
     async fn migrate_in_transaction(&self, connection: &mut PgConnection) -> Result<(), MigrateError> {

@@ -13,7 +13,9 @@ use rusqlite::{
     types::{ToSqlOutput, ValueRef},
 };
 use satchel_domain::Sha256;
-use satchel_ledger::transfer::{ExclusiveLedger, NAMED_BLOBS, NamedBlob, PAGE_ROWS, Row, Table, Value, is_moved};
+use satchel_ledger::transfer::{
+    ExclusiveLedger, NAMED_BLOBS, NamedBlob, PAGE_ROWS, Row, TABLES, Table, Value, is_moved,
+};
 use satchel_ledger_sql::VerbError;
 use satchel_ports::{
     Ids,
@@ -49,21 +51,44 @@ impl SqliteLedger {
     /// # Errors
     /// When the ledger can't be opened, or another process has it open.
     pub async fn open_exclusive(data_dir: &Path, ids: Arc<dyn Ids>) -> Result<ExclusiveSqlite, OpenError> {
-        let directory = data_dir.to_owned();
-        let locked = tokio::task::spawn_blocking(move || lock(&directory, HolderId(ids.next()))).await;
-        locked.map_err(|panic| OpenError::Other { path: data_dir.join(DATABASE), source: Box::new(panic) })?
+        lock_in_background(data_dir, ids, None).await
+    }
+
+    /// As [`open_exclusive`](Self::open_exclusive), but also opens a ledger that was moved to `location`, from where it is to
+    /// come back.
+    ///
+    /// # Errors
+    /// When the ledger can't be opened, or another process has it open.
+    pub async fn open_exclusive_for_return(
+        data_dir: &Path,
+        ids: Arc<dyn Ids>,
+        location: &str,
+    ) -> Result<ExclusiveSqlite, OpenError> {
+        lock_in_background(data_dir, ids, Some(location.to_owned())).await
     }
 }
 
-fn lock(data_dir: &Path, holder: HolderId) -> Result<ExclusiveSqlite, OpenError> {
+async fn lock_in_background(
+    data_dir: &Path,
+    ids: Arc<dyn Ids>,
+    returns_from: Option<String>,
+) -> Result<ExclusiveSqlite, OpenError> {
+    let directory = data_dir.to_owned();
+    let lock = move || lock(&directory, HolderId(ids.next()), returns_from.as_deref());
+    let locked = tokio::task::spawn_blocking(lock).await;
+    locked.map_err(|panic| OpenError::Other { path: data_dir.join(DATABASE), source: Box::new(panic) })?
+}
+
+fn lock(data_dir: &Path, holder: HolderId, returns_from: Option<&str>) -> Result<ExclusiveSqlite, OpenError> {
     let path = data_dir.join(DATABASE);
     let failed = |error| at_database(&path, data_dir, error);
     let in_directory = |error| at_directory(data_dir.to_owned(), error);
     let OpenDatabase { connection, owners, lock } = open_database(data_dir, holder, Settings::default().busy_timeout)?;
     drop(lock);
     connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").map_err(failed)?;
-    if let Some(location) = find_location(&connection, MOVED_TO).map_err(failed)? {
-        return Err(OpenError::Moved { path, location });
+    match find_location(&connection, MOVED_TO).map_err(failed)? {
+        Some(location) if returns_from != Some(location.as_str()) => return Err(OpenError::Moved { path, location }),
+        _ => {}
     }
     // Behind the lock: whoever opens the database now waits for it before the first read of a row.
     match owners.living().map_err(in_directory)? {
@@ -176,6 +201,20 @@ impl ExclusiveLedger for ExclusiveSqlite {
 
     async fn find_origin(&mut self) -> Result<Option<String>, LedgerError> {
         self.run("reading where the ledger is from", |db| Ok(find_location(db, MOVED_FROM)?)).await
+    }
+
+    async fn find_new_location(&mut self) -> Result<Option<String>, LedgerError> {
+        self.run("reading where the ledger is now", |db| Ok(find_location(db, MOVED_TO)?)).await
+    }
+
+    async fn clear(&mut self) -> Result<(), LedgerError> {
+        let clear = |db: &Connection| {
+            for table in TABLES.iter().rev().chain(&["search_index", "name_index"]) {
+                db.run(&format!("DELETE FROM \"{table}\""), [])?;
+            }
+            Ok(db.execute_batch(&format!("DELETE FROM sqlite_sequence; DROP TABLE {MOVED_TO}"))?)
+        };
+        self.run("removing the rows of a ledger that was moved", clear).await
     }
 
     async fn publish(&mut self, origin: &str) -> Result<(), LedgerError> {

@@ -82,7 +82,7 @@ pub enum OpenError {
     /// It was moved to another database.
     #[error(
         "the ledger in `{path}` was moved to {location} by `satchel migrate`; start with the configuration that names it. \
-         To move it back here, move this file away first, with those whose names begin with its name"
+         To move it back here, run `satchel migrate` with the two configurations exchanged"
     )]
     Moved {
         path: PathBuf,

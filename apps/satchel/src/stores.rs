@@ -205,6 +205,26 @@ pub(crate) async fn open_exclusive(config: &Config) -> anyhow::Result<Box<dyn Ex
     }
 }
 
+/// As [`open_exclusive`], but also opens a ledger that was moved to `location`, from where it is to come back.
+///
+/// # Errors
+/// When it can't be used, or another process uses it.
+pub(crate) async fn open_exclusive_for_return(
+    config: &Config,
+    location: &StorageLocation,
+) -> anyhow::Result<Box<dyn ExclusiveLedger>> {
+    let location = location.to_string();
+    match ledger_location(config) {
+        StorageLocation::Directory(directory) => {
+            Ok(Box::new(SqliteLedger::open_exclusive_for_return(&directory, Arc::new(UuidV7), &location).await?))
+        }
+        StorageLocation::Server(url) => {
+            let settings = PostgresSettings::new(url);
+            Ok(Box::new(PostgresLedger::open_exclusive_for_return(&settings, &location).await?))
+        }
+    }
+}
+
 /// Where a ledger is that can't be opened because it was moved.
 pub(crate) fn find_new_location(error: &anyhow::Error) -> Option<&str> {
     match (error.downcast_ref::<OpenError>(), error.downcast_ref::<ConnectError>()) {

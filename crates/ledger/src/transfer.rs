@@ -154,6 +154,12 @@ pub trait ExclusiveLedger: Send {
     /// Returns where the original is, of a copy that is not activated yet.
     async fn find_origin(&mut self) -> Result<Option<String>, LedgerError>;
 
+    /// Returns where the ledger is now, of one that was moved away and is opened to come back.
+    async fn find_new_location(&mut self) -> Result<Option<String>, LedgerError>;
+
+    /// Removes all rows of such a ledger, and the mark that it was moved away. It is committed with what comes back.
+    async fn clear(&mut self) -> Result<(), LedgerError>;
+
     /// Makes what is derived from the rows that were added, marks the ledger as a copy of the one at `origin`, so that no
     /// process opens it yet, commits, and begins the next transaction.
     async fn publish(&mut self, origin: &str) -> Result<(), LedgerError>;

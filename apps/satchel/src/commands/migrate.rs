@@ -61,7 +61,7 @@ pub async fn run(
         ledger::check_source(&mut *from, &ledgers[0]).await?;
     }
     let mut to = match moves_ledger {
-        true => Some(ledger::open_target(target, &mut *from).await?),
+        true => Some(ledger::open_target(target, &mut *from, &ledgers[0]).await?),
         false => None,
     };
     if moves_files {

@@ -150,6 +150,14 @@ async fn chat_moves_to_servers_and_back() {
         bot.ask("/find keep", "notes.bin").await;
     })
     .await;
+
+    // There again, into the schema and the bucket that it has left.
+    let again = bot.migrate("back.yaml", "servers.yaml");
+    assert_eq!(again.exit_code(), Some(0), "{again:?}");
+    assert!(again.stdout.contains("files: 0 copied to s3://") && again.stdout.contains("2 were there"), "{again:?}");
+    bot.serve("servers.yaml", async || bot.expect_file(2, &notes).await).await;
+    let old = bot.home.run(&["run", "--config", "back.yaml"]);
+    assert!(old.exit_code() == Some(1) && old.stderr.contains("was moved to"), "{old:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

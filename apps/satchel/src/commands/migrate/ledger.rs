@@ -49,12 +49,22 @@ pub(super) async fn check_source(source: &mut dyn ExclusiveLedger, location: &St
     Ok(())
 }
 
-/// Opens the ledger that is to be filled.
+/// Opens the ledger that is to be filled. One that was moved to the source before makes room, in the transaction in which
+/// it comes back.
 ///
 /// # Errors
 /// When it can't be used, or holds another ledger than the source.
-pub(super) async fn open_target(target: &Config, source: &mut dyn ExclusiveLedger) -> anyhow::Result<TargetLedger> {
-    let mut ledger = stores::open_exclusive(target).await.context("the new ledger can't be used")?;
+pub(super) async fn open_target(
+    target: &Config,
+    source: &mut dyn ExclusiveLedger,
+    origin: &StorageLocation,
+) -> anyhow::Result<TargetLedger> {
+    let opened = stores::open_exclusive_for_return(target, origin).await;
+    let mut ledger = opened.context("the new ledger can't be used")?;
+    if ledger.find_new_location().await?.is_some() {
+        require_later(source, &mut *ledger, origin).await?;
+        ledger.clear().await?;
+    }
     let is_complete = !is_empty(&mut *ledger).await?;
     if is_complete && digest(source, &|_| ()).await? != digest(&mut *ledger, &|_| ()).await? {
         let location = stores::ledger_location(target);
@@ -67,6 +77,23 @@ pub(super) async fn open_target(target: &Config, source: &mut dyn ExclusiveLedge
         anyhow::bail!("{location} holds {found}; choose an empty database, or another schema or directory");
     }
     Ok(TargetLedger { ledger, is_complete })
+}
+
+/// Checks that a ledger has come further than the one that was moved there: its numbers go on from those.
+async fn require_later(
+    source: &mut dyn ExclusiveLedger,
+    earlier: &mut dyn ExclusiveLedger,
+    origin: &StorageLocation,
+) -> anyhow::Result<()> {
+    let (now, before) = (source.counters().await?, earlier.counters().await?);
+    let is_behind = |(table, last): (&String, &i64)| now.get(table).is_some_and(|now| now < last);
+    if before.iter().any(is_behind) {
+        anyhow::bail!(
+            "the ledger in {origin} isn't the one that was moved there: it has fewer rows; choose an empty database, or move \
+             the old one away first"
+        );
+    }
+    Ok(())
 }
 
 /// Finishes a move that was cut off behind the mark on the old ledger, which can't be opened since; whether it was that.

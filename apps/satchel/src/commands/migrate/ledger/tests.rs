@@ -44,7 +44,7 @@ async fn migrate(old: &Config, new: &Config) -> anyhow::Result<String> {
 /// Makes the first commit of a move, the copy; returns the old ledger.
 async fn publish_copy(old: &Config, new: &Config) -> Box<dyn ExclusiveLedger> {
     let mut source = stores::open_exclusive(old).await.expect("it is free");
-    let mut target = open_target(new, &mut *source).await.expect("it is empty");
+    let mut target = open_target(new, &mut *source, &stores::ledger_location(old)).await.expect("it is empty");
     assert!(!target.is_complete);
     copy_rows(&mut *source, &mut *target.ledger, &|_| ()).await.expect("they work");
     target.ledger.publish(&stores::ledger_location(old).to_string()).await.expect("it is committed");
@@ -59,7 +59,7 @@ async fn move_that_was_cut_off_is_finished() {
 
     // Killed before the commit.
     let mut source = stores::open_exclusive(&old).await.expect("it is free");
-    let mut target = open_target(&new, &mut *source).await.expect("it is empty");
+    let mut target = open_target(&new, &mut *source, &stores::ledger_location(&old)).await.expect("it is empty");
     copy_rows(&mut *source, &mut *target.ledger, &|_| ()).await.expect("they work");
     drop((source, target));
 
@@ -70,7 +70,7 @@ async fn move_that_was_cut_off_is_finished() {
     drop(stores::open_ledger(old_dir.path()).await.expect("nothing has marked it"));
 
     let mut source = stores::open_exclusive(&old).await.expect("it is free");
-    let target = open_target(&new, &mut *source).await.expect("it is the same ledger");
+    let target = open_target(&new, &mut *source, &stores::ledger_location(&old)).await.expect("it is the same ledger");
     assert!(target.is_complete, "nothing is copied again");
     drop((source, target));
     let moved = migrate(&old, &new).await.expect("it goes on");
@@ -119,6 +119,61 @@ async fn target_that_has_gone_on_is_another_ledger() {
     receive(&old, "1").await;
     receive(&new, "1").await;
     let mut source = stores::open_exclusive(&old).await.expect("it is free");
-    let refused = open_target(&new, &mut *source).await.err().expect("it holds another ledger");
+    let refused =
+        open_target(&new, &mut *source, &stores::ledger_location(&old)).await.err().expect("it holds another ledger");
     assert!(refused.to_string().contains("holds another ledger already"), "{refused:#}");
+}
+
+/// Whether a message of this key was stored; it is from then on.
+async fn is_stored(config: &Config, key: &str) -> bool {
+    let ledger = stores::open_ledger(config.storage.data_dir()).await.expect("it can be opened");
+    let message =
+        InboundMessage::new("web:a".parse().expect("a conversation"), key.to_owned(), Sender::new("1", "Ann"));
+    ledger.receive(&message, ClaimMode::Never).await.expect("it is stored").duplicate
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn way_back_is_the_same_command_with_the_configurations_exchanged() {
+    let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (old, new) = (config(old_dir.path()), config(new_dir.path()));
+    receive(&old, "1").await;
+    migrate(&old, &new).await.expect("it moves");
+    receive(&new, "2").await;
+
+    // Cut off before the commit: the old one starts as little as before.
+    let mut source = stores::open_exclusive(&new).await.expect("it is free");
+    let mut target = open_target(&old, &mut *source, &stores::ledger_location(&new)).await.expect("it makes room");
+    copy_rows(&mut *source, &mut *target.ledger, &|_| ()).await.expect("they work");
+    drop((source, target));
+    assert!(refusal(&old).await.contains("with the two configurations exchanged"));
+
+    migrate(&new, &old).await.expect("it moves back");
+    assert!(refusal(&new).await.contains(&format!("was moved to {}", old_dir.path().display())));
+    assert!(is_stored(&old, "1").await && is_stored(&old, "2").await && !is_stored(&old, "3").await);
+    migrate(&old, &new).await.expect("and there again");
+    assert!(is_stored(&new, "3").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ledger_that_was_moved_makes_no_room_for_another_one() {
+    let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (old, new) = (config(old_dir.path()), config(new_dir.path()));
+    receive(&old, "1").await;
+    receive(&old, "2").await;
+    migrate(&old, &new).await.expect("it moves");
+    for entry in std::fs::read_dir(new_dir.path()).expect("a directory").flatten() {
+        if entry.file_name().to_string_lossy().starts_with("satchel.db") {
+            std::fs::remove_file(entry.path()).expect("the disk was lost");
+        }
+    }
+    receive(&new, "3").await;
+    let refused = format!("{:#}", migrate(&new, &old).await.expect_err("it is another ledger"));
+    assert!(refused.contains("isn't the one that was moved there"), "{refused}");
+    assert!(refusal(&old).await.contains("was moved to"), "nothing was removed");
+
+    let elsewhere_dir = tempfile::tempdir().expect("a directory");
+    let elsewhere = config(elsewhere_dir.path());
+    receive(&elsewhere, "4").await;
+    let refused = format!("{:#}", migrate(&elsewhere, &old).await.expect_err("it was moved elsewhere"));
+    assert!(refused.contains("was moved to"), "{refused}");
 }
