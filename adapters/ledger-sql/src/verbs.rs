@@ -24,6 +24,7 @@ pub(crate) mod recorded_messages;
 pub(crate) mod records;
 pub(crate) mod reminders;
 pub(crate) mod rename;
+pub(crate) mod reply_questions;
 pub mod restored_copy;
 pub(crate) mod retry;
 pub(crate) mod settle;

@@ -40,6 +40,8 @@ pub struct TurnResult {
     pub buttons: Vec<Button>,
     /// The changes of files that no recorded outcome has.
     pub changes: Vec<FileChange>,
+    /// The command of the button by which an earlier reply's question is answered.
+    pub answered: Option<String>,
 }
 
 /// Plans and commits a turn's result, has its parts delivered, and publishes it on the bus.
@@ -62,6 +64,7 @@ pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: 
         reported_failures: result.reported_failures,
         reply_to: result.reply_to,
         changes: result.changes,
+        answered: result.answered,
         // What is in flight is finished by this process.
         hands_over: lane.hands_over.load(Ordering::Relaxed) && lane.delivery.is_idle(),
     };
@@ -245,6 +248,7 @@ mod tests {
             reply_to: None,
             buttons: Vec::new(),
             changes: Vec::new(),
+            answered: None,
         };
         let response = result.response.clone();
         complete_turn(&services, &lane, result).await.unwrap();

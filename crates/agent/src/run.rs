@@ -168,6 +168,7 @@ pub async fn run_turn(
         reply_to: reply_to(&turn),
         buttons: Vec::new(),
         changes: std::mem::take(&mut rounds.unrecorded_changes),
+        answered: None,
     };
     complete_turn(services, lane, result).await
 }
@@ -462,6 +463,7 @@ async fn complete_immediate_replies(
             reply_to,
             buttons: Vec::new(),
             changes: Vec::new(),
+            answered: None,
         };
         match complete_turn(services, lane, result).await {
             Ok(()) => {}

@@ -4,7 +4,9 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{AttachmentId, ChannelName, ReminderId, Sender, reminder::ReminderOrigin};
+use crate::{
+    AttachmentId, ChannelName, ConversationId, ReminderId, SATCHEL_SENDER_ID, Sender, reminder::ReminderOrigin,
+};
 
 /// The letters of a pairing code: 32, so that each carries five bits, and none that is easily read as another.
 pub const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -32,6 +34,25 @@ impl PairingCode {
     pub fn ct_eq(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differences, (one, two)| differences | (one ^ two)) == 0
     }
+}
+
+/// What stands before the conversation in the keys of the messages that ask owners about the stranger with this code.
+#[must_use]
+pub fn approval_key_prefix(code: PairingCode) -> String {
+    format!("{SATCHEL_SENDER_ID}:ask:{code}:")
+}
+
+/// The key of the message that asks an owner in this conversation about the stranger with this code.
+#[must_use]
+pub fn approval_key(code: PairingCode, conversation: &ConversationId) -> String {
+    format!("{}{conversation}", approval_key_prefix(code))
+}
+
+/// Reads the code from the key of a message that asks an owner about a stranger; `None` for any other key.
+#[must_use]
+pub fn approval_code(key: &str) -> Option<PairingCode> {
+    let (code, _) = key.strip_prefix(SATCHEL_SENDER_ID)?.strip_prefix(":ask:")?.split_once(':')?;
+    code.parse().ok()
 }
 
 impl fmt::Display for PairingCode {

@@ -199,6 +199,7 @@ pub fn edited_command_reply(message: &InboundMessage) -> Option<CommandReply> {
         setting: None,
         buttons: Vec::new(),
         changes: Vec::new(),
+        answered: None,
     })
 }
 
@@ -220,6 +221,8 @@ pub struct CommandReply {
     pub buttons: Vec<Button>,
     /// The files that the command changed.
     pub changes: Vec<FileChange>,
+    /// The command of the button by which an earlier reply's question is answered.
+    pub answered: Option<String>,
 }
 
 /// What a command leads to.
@@ -272,6 +275,7 @@ pub async fn handle_command(
     let mut setting = None;
     let mut history = HistoryChange::Append(Vec::new());
     let mut buttons = Vec::new();
+    let mut answered = None;
     let response = match command {
         ChatCommand::Files(page) => list_files(&*ledger.archive, conversation, *page).await?,
         ChatCommand::NamedFiles(command) => list_named_files(&*ledger.archive, conversation, command).await?,
@@ -287,8 +291,8 @@ pub async fn handle_command(
         }
         ChatCommand::ForgetAll(all) => {
             let reply = forget_all(*all, ledger, context, services, agents).await?;
-            (history, buttons) = (reply.1, reply.2);
-            reply.0
+            (history, buttons, answered) = (reply.history, reply.buttons, reply.answered);
+            reply.response
         }
         ChatCommand::Undo => restore_files(context, services, &changes).await,
         ChatCommand::Outbox => list_outbox(&*ledger.archive, conversation).await?,
@@ -326,7 +330,7 @@ pub async fn handle_command(
         }
     };
     let changes = changes.to_vec();
-    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons, changes }))
+    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons, changes, answered }))
 }
 
 const VOICE_REPLIES_ON: &str = "\

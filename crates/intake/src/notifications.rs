@@ -152,6 +152,7 @@ pub fn delivery_reply(turn: &QueuedTurn, text: &str, links: Option<&dyn FileLink
         setting: None,
         buttons: Vec::new(),
         changes: Vec::new(),
+        answered: None,
     }
 }
 

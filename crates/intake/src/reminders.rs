@@ -57,6 +57,7 @@ pub async fn delivery_reply(turn: &QueuedTurn, archive: &dyn Archive) -> Result<
         setting: None,
         buttons: Vec::new(),
         changes: Vec::new(),
+        answered: None,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Replies to strangers: a pairing code in a private chat, nothing elsewhere.
 
-use satchel_domain::{ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask};
+use satchel_domain::{ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask, pairing::approval_key};
 use satchel_ports::{
     LedgerError,
     ledger::{Pairing, PairingRequest, PairingRules},
@@ -32,7 +32,8 @@ pub(crate) async fn refuse_stranger(
     let Some(pairing) = pipeline.pairings.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
     let Pairing { code, person, .. } = pairing;
     for nth in 0..MAX_CODE_NOTICES {
-        let (key, offer) = (format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
+        let key = format!("{SATCHEL_SENDER_ID}:introduce:{code}:{nth}");
+        let offer = SystemTask::OfferPairing { code };
         if pipeline.enqueue_if_new(system_message(&message.conversation, key, offer)).await? {
             break;
         }
@@ -40,7 +41,7 @@ pub(crate) async fn refuse_stranger(
     for chat in owner_chats {
         let channel = message.conversation.channel().clone();
         let system_task = SystemTask::RequestApproval { code, person: person.clone(), channel };
-        pipeline.enqueue(system_message(chat, format!("ask:{code}:{chat}"), system_task)).await?;
+        pipeline.enqueue(system_message(chat, approval_key(code, chat), system_task)).await?;
     }
     Ok(())
 }
@@ -48,7 +49,7 @@ pub(crate) async fn refuse_stranger(
 fn system_message(conversation: &ConversationId, key: String, system_task: SystemTask) -> InboundMessage {
     InboundMessage {
         system_task: Some(system_task),
-        ..InboundMessage::new(conversation.clone(), format!("{SATCHEL_SENDER_ID}:{key}"), Sender::satchel())
+        ..InboundMessage::new(conversation.clone(), key, Sender::satchel())
     }
 }
 

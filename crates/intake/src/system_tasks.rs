@@ -45,6 +45,7 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
         setting: None,
         buttons,
         changes: Vec::new(),
+        answered: None,
     })
 }
 

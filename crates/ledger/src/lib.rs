@@ -25,7 +25,7 @@ pub use self::{
         CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger,
         attempts_left, decide_pairing,
     },
-    questions::{close_questions, open_question},
+    questions::{answer_text, close_questions, close_reply_question, open_question},
     receive::{QueuedTurnState, can_be_replaced, can_join_album},
     settle::{closing_notice, replacements, start_next},
 };

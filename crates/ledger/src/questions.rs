@@ -51,9 +51,39 @@ pub fn close_questions(
     (closed, is_left)
 }
 
+/// Closes a question that stands in a reply, by an edit which takes its buttons away; one that was never started is not
+/// sent. Returns whether there was anything to close: not where it is under way, nor where nobody knows as what it stands.
+#[must_use]
+pub fn close_reply_question(part: &mut Part, closing: String, now: Timestamp) -> bool {
+    if part.question.is_some() || !matches!(part.content(), Some(PartContent::Question { .. })) {
+        return false;
+    }
+    match &part.state {
+        PartState::Pending if part.attempts == 0 => {}
+        PartState::Sent { messages } => match messages.last() {
+            Some(message) => part.state = PartState::Open { message: message.clone() },
+            None => return false,
+        },
+        _ => return false,
+    }
+    // A turn that is answered by Satchel itself calls no tools.
+    let call = CallId { turn: part.turn, ordinal: 0 };
+    part.question = Some(CallQuestion { call, unanswered: closing.clone(), closing: None });
+    part.close_question(Some(closing), now);
+    true
+}
+
+/// The text that takes the place of a reply's question: what was asked, without its last paragraph, which says how to
+/// answer, and the answer.
+#[must_use]
+pub fn answer_text(question: &str, answer: &str) -> String {
+    let asked = question.rsplit_once("\n\n").map_or(question, |(asked, _)| asked);
+    format!("{asked}\n\n**{answer}**")
+}
+
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{MessageRef, TurnId};
+    use satchel_domain::{MessageRef, TurnId, part::FailureReason};
     use uuid::Uuid;
 
     use super::*;
@@ -78,6 +108,36 @@ mod tests {
         let (busy, _) = close_questions(vec![open(1)], None, true, Timestamp(9), |_| true);
         assert_eq!(busy[0].state, PartState::Pending);
         assert_eq!(busy[0].content(), Some(&PartContent::from_text("No longer")));
+    }
+
+    /// Catches: buttons that stay; a question that is sent though nobody needs its answer; one under way that is lost.
+    #[test]
+    fn question_of_reply_becomes_edit_without_buttons() {
+        let (id, turn) = (PartId(Uuid::from_u128(1)), TurnId(Uuid::from_u128(2)));
+        let content = PartContent::Question { text: "May I?\n\nPress a button.".into(), buttons: Vec::new() };
+        let conversation = "console:main".parse().expect("a conversation");
+        let asked = Part::new(id, conversation, turn, 0, content, Timestamp(1));
+        let close = |state, attempts| {
+            let mut part = Part { state, attempts, ..asked.clone() };
+            let closing = answer_text("May I?\n\nPress a button.", "Yes");
+            (close_reply_question(&mut part, closing, Timestamp(9)), part)
+        };
+        let (is_closed, part) = close(PartState::Sent { messages: vec![MessageRef("m".into())] }, 2);
+        assert!(is_closed && part.is_closing_edit());
+        assert_eq!((part.target(), &part.state), (Some(&MessageRef("m".into())), &PartState::Pending));
+        assert_eq!(part.content(), Some(&PartContent::from_text("May I?\n\n**Yes**")));
+        assert_eq!((part.attempts, part.created_at), (0, Timestamp(9)));
+        let mut again = part.clone();
+        assert!(
+            !close_reply_question(&mut again, "No".into(), Timestamp(10)) && again == part,
+            "the first answer counts"
+        );
+
+        let (is_closed, unsent) = close(PartState::Pending, 0);
+        assert!(is_closed && unsent.state == PartState::Failed { reason: FailureReason::NotNeeded });
+        for (state, attempts) in [(PartState::Sending, 1), (PartState::Sent { messages: Vec::new() }, 1)] {
+            assert!(!close(state, attempts).0);
+        }
     }
 
     #[test]

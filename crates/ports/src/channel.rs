@@ -185,8 +185,8 @@ pub trait Channel: Send + Sync {
         Err(not_supported("the channel can't edit messages"))
     }
 
-    /// Deletes one of the bot's messages. The default refuses; only drafts and duplicates are deleted. One that is gone is
-    /// deleted.
+    /// Deletes one of the bot's messages. The default refuses; only drafts, duplicates and the question before a conversation
+    /// is forgotten are deleted. One that is gone is deleted.
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
         let _ = (conversation, message);
         Err(not_supported("the channel can't delete messages"))

@@ -141,6 +141,7 @@ pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> Completed
         reported_failures: Vec::new(),
         reply_to: Some(MessageRef("m-1".into())),
         changes: Vec::new(),
+        answered: None,
     }
 }
 

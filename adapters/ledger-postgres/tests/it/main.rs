@@ -61,6 +61,7 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        answered: None,
         hands_over: false,
     }
 }

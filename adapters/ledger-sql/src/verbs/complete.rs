@@ -1,6 +1,8 @@
 //! A turn's end: consumed messages, history, response, closed questions and parts in one commit.
 
-use satchel_domain::{AttachmentId, HistoryMessage, InboxId, Part, PartId, PartState};
+use satchel_domain::{
+    AttachmentId, HistoryMessage, InboxId, MessageRef, Part, PartContent, PartId, PartState, part::Operation,
+};
 use satchel_ledger::{
     reply_parts,
     stored::{AttachmentRecords, StoredError},
@@ -14,7 +16,7 @@ use crate::{
     params,
     progress::TurnProgress,
     session::{Session, VerbResult},
-    verbs::{audit, conversation_settings, forget_conversation, history, parts, questions},
+    verbs::{audit, conversation_settings, forget_conversation, history, parts, questions, reply_questions},
 };
 
 /// Completes a turn and returns its first part, if that was started.
@@ -26,6 +28,18 @@ pub async fn complete_turn<S: Session>(
     let mut progress = TurnProgress::read(db, lease, completed.turn).await?;
     let (lane, turn) = (progress.lane, completed.turn);
     progress.incomplete.is_busy |= questions::close_each(db, lane, turn, None, |_| true).await?;
+    let answered = match &completed.answered {
+        Some(command) => reply_questions::find_answered(db, lane, command).await?,
+        None => Vec::new(),
+    };
+    // What is forgotten keeps no text that could take the question's place.
+    let gone = match &completed.history {
+        HistoryChange::Forget(_) => reply_questions::messages(&answered),
+        HistoryChange::Append(_) | HistoryChange::Reset => {
+            progress.incomplete.is_busy |= reply_questions::close_answered(db, answered).await?;
+            Vec::new()
+        }
+    };
     let records = attachments::require_records(db, &lease.conversation, named_files(completed).collect()).await?;
     consume_messages(db, lane, completed).await?;
     match &completed.history {
@@ -44,7 +58,7 @@ pub async fn complete_turn<S: Session>(
     if completed.hands_over {
         lanes::give_back(db, lane).await?;
     }
-    insert_parts(db, lease, completed, progress, &records).await
+    insert_parts(db, lease, completed, progress, &records, gone).await
 }
 
 /// The files that a turn's end names.
@@ -106,19 +120,26 @@ async fn mark_reported<S: Session>(db: &S, lane: LaneId, failures: &[PartId]) ->
     Ok(())
 }
 
-/// Stores the parts of the reply, and returns the first one if it was started.
+/// Stores the parts of the reply and behind them the deletions of messages, and returns the first one if it was started.
 async fn insert_parts<S: Session>(
     db: &S,
     lease: &Lease,
     completed: &CompletedTurn,
     progress: TurnProgress,
     records: &AttachmentRecords,
+    gone: Vec<MessageRef>,
 ) -> VerbResult<Option<Part>, S> {
     let CompletedTurn { turn, plan, reply_to, hands_over, .. } = completed;
     let TurnProgress { lane, sequence, incomplete } = progress;
     let next_id = &mut || db.new_id();
     let mut parts =
         reply_parts(&lease.conversation, *turn, plan.clone(), reply_to.as_ref(), &incomplete, next_id, db.now());
+    let next_position = parts.iter().map(|part| part.position + 1).max().unwrap_or(incomplete.next_position);
+    for (position, message) in (next_position..).zip(gone) {
+        let content = PartContent::from_text("");
+        let part = Part::new(PartId(db.new_id()), lease.conversation.clone(), *turn, position, content, db.now());
+        parts.push(Part { operation: Operation::Delete { message }, ..part });
+    }
     if !*hands_over && !incomplete.is_busy {
         satchel_ledger::start_first(&mut parts, db.now());
     }

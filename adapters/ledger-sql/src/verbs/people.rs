@@ -16,7 +16,10 @@ use crate::{
     parameters::Json,
     params, row_struct, rows,
     session::{Session, VerbResult},
-    verbs::receive::receive,
+    verbs::{
+        receive::receive,
+        reply_questions::{RequestEnd, close_requests},
+    },
 };
 
 /// The lock behind which codes are made and decided about, so that their limits hold. They are few.
@@ -110,6 +113,7 @@ pub async fn issue_pairing_code<S: Session>(
         return Ok(known);
     }
     let now = db.now();
+    close_expired(db, stranger, now).await?;
     let pairing = Pairing {
         // All bits of its lower half but the topmost two are random.
         code: PairingCode::from_random_bits(Uuid::new_v4().as_u64_pair().1),
@@ -153,7 +157,19 @@ pub async fn decide_pairing<S: Session>(
     let found = row.as_ref().map(PairingRow::found).transpose()?;
     let row = match (satchel_ledger::decide_pairing(failed, found, rules, now), row) {
         (PairingStep::Decide, Some(row)) => row,
-        (PairingStep::Answer(outcome), _) => return Ok(outcome),
+        (PairingStep::Answer(outcome), row) => {
+            // A button that is pressed later goes, too.
+            let end = match &outcome {
+                PairingOutcome::AlreadyUsed { approved: true, .. } => Some(RequestEnd::Approved),
+                PairingOutcome::AlreadyUsed { approved: false, .. } => Some(RequestEnd::Refused),
+                PairingOutcome::Expired => Some(RequestEnd::Expired),
+                _ => None,
+            };
+            if let (Some(end), Some(row)) = (end, row) {
+                close_requests(db, row.code()?, end).await?;
+            }
+            return Ok(outcome);
+        }
         (PairingStep::RecordFailure(failed), _) => {
             record_failed_attempt(db, decision, failed, now).await?;
             return Ok(PairingOutcome::UnknownCode { tries_left: attempts_left(failed, rules) });
@@ -166,6 +182,8 @@ pub async fn decide_pairing<S: Session>(
         params![pairing.code.to_string(), if decision.approve { "approved" } else { "refused" }],
     )
     .await?;
+    let end = if decision.approve { RequestEnd::Approved } else { RequestEnd::Refused };
+    close_requests(db, pairing.code, end).await?;
     if !decision.approve {
         report(db, &pairing, "refusal", SystemTask::ReportRefusal).await?;
         return Ok(PairingOutcome::Refused(pairing));
@@ -184,6 +202,21 @@ pub async fn decide_pairing<S: Session>(
     .await?;
     report(db, &pairing, "welcome", SystemTask::ConfirmPairing).await?;
     Ok(PairingOutcome::Approved(pairing))
+}
+
+/// Closes the requests about a stranger whose code has expired: the owners are asked about the next one.
+async fn close_expired<S: Session>(db: &S, stranger: &PairingRequest, now: Timestamp) -> VerbResult<(), S> {
+    let expired: Vec<(String,)> = db
+        .all(
+            "SELECT code FROM pairings WHERE channel = $1 AND id = $2 AND state = 'open' AND expires_at <= $3",
+            params![stranger.conversation.channel().as_str(), stranger.person.id, now.0],
+        )
+        .await?;
+    for (code,) in expired {
+        let code = code.parse().map_err(|_| VerbError::Row { what: "pairing code" })?;
+        close_requests(db, code, RequestEnd::Expired).await?;
+    }
+    Ok(())
 }
 
 /// Queues the message that tells a person what was decided about their code.

@@ -16,7 +16,7 @@ use crate::{
     params,
     rows::{self, PartRow},
     session::{Session, VerbResult},
-    verbs::parts,
+    verbs::{parts, reply_questions},
 };
 
 /// Settles a part and starts the next, or gives the lane back.
@@ -38,6 +38,7 @@ pub async fn settle_part<S: Session>(db: &S, lease: &Lease, settlement: &Settlem
         return Err(VerbError::NotSettled(part.id).into());
     }
     parts::update(db, &part).await?;
+    reply_questions::close_late_request(db, &part).await?;
     if lanes::release_if_idle(db, lane).await? {
         return Ok(SettleOutcome { next: None, released: true });
     }

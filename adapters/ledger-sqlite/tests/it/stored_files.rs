@@ -86,6 +86,7 @@ impl Stage {
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),
+            answered: None,
             hands_over: false,
         };
         let part = self.ledger.complete_turn(&self.lease, &completed).await.unwrap().unwrap();

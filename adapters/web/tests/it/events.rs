@@ -144,6 +144,7 @@ async fn steering_messages_move_into_consuming_turn() {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        answered: None,
         hands_over: false,
     };
     stage.ledger.complete_turn(&lease, &completed).await.unwrap();

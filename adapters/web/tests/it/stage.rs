@@ -355,6 +355,7 @@ impl Stage {
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),
+            answered: None,
             hands_over: false,
         };
         self.ledger.complete_turn(lease, &completed).await.unwrap();

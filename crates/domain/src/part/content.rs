@@ -125,7 +125,7 @@ pub enum Operation<F = Attachment> {
         /// What it shows then.
         content: PartContent<F>,
     },
-    /// Deletes a message of ours: a draft beside which no text is sent.
+    /// Deletes a message of ours: a draft beside which no text is sent, or the question before a conversation is forgotten.
     Delete {
         /// The message. Stored as `target`.
         #[serde(rename = "target")]

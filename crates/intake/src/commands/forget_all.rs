@@ -34,8 +34,28 @@ impl ForgetAll {
     }
 }
 
-/// A reply, what the history becomes, and the buttons below it.
-type Reply = (OutgoingResponse, HistoryChange, Vec<Button>);
+/// What the command leads to.
+pub(super) struct ForgetAllReply {
+    pub(super) response: OutgoingResponse,
+    /// What the history becomes.
+    pub(super) history: HistoryChange,
+    /// The buttons below the reply.
+    pub(super) buttons: Vec<Button>,
+    /// The command of the button by which the question is answered for good.
+    pub(super) answered: Option<String>,
+}
+
+impl ForgetAllReply {
+    /// Changes nothing and answers nothing.
+    fn unchanged(text: impl Into<String>) -> Self {
+        Self {
+            response: OutgoingResponse::from_text(text),
+            history: HistoryChange::Append(Vec::new()),
+            buttons: Vec::new(),
+            answered: None,
+        }
+    }
+}
 
 /// Asks, or removes the workspace and leaves the rest to the commit of the turn: a crash between the two repeats both. What
 /// owners have set stays, unless one of them removes it.
@@ -45,10 +65,10 @@ pub(super) async fn forget_all(
     context: &CommandContext<'_>,
     services: &StorageServices<'_>,
     agents: &AgentChoice<'_>,
-) -> Result<Reply, LedgerError> {
-    let unchanged = |text: String| (OutgoingResponse::from_text(text), HistoryChange::Append(Vec::new()), Vec::new());
+) -> Result<ForgetAllReply, LedgerError> {
+    let command_of = |answer: &str| format!("/forget all {answer}");
     if context.group && !context.is_by_owner() {
-        return Ok(unchanged("Only an owner can remove everything of a group. Nothing was removed.".to_owned()));
+        return Ok(ForgetAllReply::unchanged("Only an owner can remove everything of a group. Nothing was removed."));
     }
     // A button that was pressed long after the question asks again.
     let command = match command {
@@ -56,7 +76,9 @@ pub(super) async fn forget_all(
         command => command,
     };
     match command {
-        ForgetAll::Declined => Ok(unchanged("Nothing was removed.".to_owned())),
+        ForgetAll::Declined => {
+            Ok(ForgetAllReply { answered: Some(command_of("no")), ..ForgetAllReply::unchanged("Nothing was removed.") })
+        }
         ForgetAll::Ask => {
             let scope = UsageScope::Conversation(context.conversation.clone());
             let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await?;
@@ -65,31 +87,30 @@ pub(super) async fn forget_all(
                 true => "I also remove all reminders and settings here.",
                 false => "I also remove your reminders and settings here. Settings of an owner stay.",
             };
-            let (text, history, _) = unchanged(format!(
+            let question = ForgetAllReply::unchanged(format!(
                 "Remove everything that I have of this conversation, for good? That is every message and reply, all \
                  files{files}, and the workspace. {settings} What the chat itself shows stays there until you delete it.\n\n\
                  `/forget all yes` removes it, `/forget all no` keeps it."
             ));
-            let button = |label: &str, answer: &str| Button {
-                label: label.to_owned(),
-                command: format!("/forget all {answer}"),
-            };
-            Ok((text, history, vec![button("Remove everything", "yes"), button("Keep it", "no")]))
+            let button = |label: &str, answer: &str| Button { label: label.to_owned(), command: command_of(answer) };
+            Ok(ForgetAllReply {
+                buttons: vec![button("Remove everything", "yes"), button("Keep it", "no")],
+                ..question
+            })
         }
         ForgetAll::Confirmed => {
             let conversation = Some(context.conversation.clone());
             let query = OutboxQuery { conversation, unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
             if !ledger.archive.parts(&query).await?.is_empty() {
-                return Ok(unchanged(
+                return Ok(ForgetAllReply::unchanged(
                     "Something is still being delivered here. Nothing was removed; please try again when `/outbox` is \
-                     empty."
-                        .to_owned(),
+                     empty.",
                 ));
             }
             if let Err(error) = services.workspace.remove_conversation(context.conversation).await {
                 tracing::warn!(chat.id = %context.conversation, error = &error as &dyn std::error::Error, "removing a workspace failed");
                 let reason = remedy::public_message(&error.to_string());
-                return Ok(unchanged(format!(
+                return Ok(ForgetAllReply::unchanged(format!(
                     "The workspace could not be removed: {reason}. Messages and files are still here; please try again."
                 )));
             }
@@ -108,7 +129,11 @@ pub(super) async fn forget_all(
                      to workspace files stays for 90 days.",
                 ),
             };
-            Ok((OutgoingResponse::from_text(done), HistoryChange::Forget(scope), Vec::new()))
+            Ok(ForgetAllReply {
+                history: HistoryChange::Forget(scope),
+                answered: Some(command_of("yes")),
+                ..ForgetAllReply::unchanged(done)
+            })
         }
     }
 }
@@ -203,8 +228,15 @@ mod tests {
         let chat = AgentChat { conversation: &conversation(), parents: &[], person: None };
         let agents = AgentChoice { directory: &AgentDirectory::default(), chosen: None, chat };
         let reply = forget_all(command, &ledger.into(), &context, &services, &agents).await;
-        let (response, history, buttons) = reply.unwrap();
-        (response.text.unwrap(), history, buttons.len())
+        let ForgetAllReply { response, history, buttons, answered } = reply.unwrap();
+        let text = response.text.unwrap();
+        let expected = match (&history, words.last().map(String::as_str)) {
+            (HistoryChange::Forget(_), _) => Some("/forget all yes".to_owned()),
+            (_, Some("no")) => Some("/forget all no".to_owned()),
+            _ => None,
+        };
+        assert_eq!(answered, expected, "the buttons go where the question is answered for good: {text}");
+        (text, history, buttons.len())
     }
 
     #[tokio::test]

@@ -16,7 +16,9 @@ use super::LedgerError;
 ///   than the rules allow, and none to a person who was refused recently.
 /// - `decide_pairing` accepts a code once, until it expires, from a decider for its channel who isn't locked out.
 ///   An approval also queues [`satchel_domain::SystemTask::ConfirmPairing`] for the person, a refusal
-///   [`satchel_domain::SystemTask::ReportRefusal`].
+///   [`satchel_domain::SystemTask::ReportRefusal`]. Each [`satchel_domain::SystemTask::RequestApproval`] of the code loses
+///   its buttons by an edit, in whichever chat it stands; one that is under way loses them as soon as it stands, and one of
+///   a code that has expired when that is decided about, or when the person gets another code.
 /// - An approved person is allowed on that channel until the approval is revoked; another id with the same name isn't.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

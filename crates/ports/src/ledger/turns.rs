@@ -403,6 +403,9 @@ pub struct CompletedTurn {
     pub reply_to: Option<MessageRef>,
     /// The changes of files that no recorded outcome has.
     pub changes: Vec<FileChange>,
+    /// The command of the button by which an earlier reply's question is answered: each message of the conversation that
+    /// has such a button loses its buttons, or is deleted where the conversation is forgotten.
+    pub answered: Option<String>,
     /// Whether the lane is released with the commit, so that another process delivers the reply. Only for a holder that
     /// has nothing of the lane in flight.
     pub hands_over: bool,

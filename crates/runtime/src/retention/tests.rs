@@ -80,6 +80,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        answered: None,
         hands_over: false,
     };
     ledger.complete_turn(&lease, &completed).await.unwrap();

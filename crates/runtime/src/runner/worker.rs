@@ -410,7 +410,7 @@ async fn complete_command(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
-    CommandReply { response, history, setting, buttons, changes }: CommandReply,
+    CommandReply { response, history, setting, buttons, changes, answered }: CommandReply,
 ) -> Result<(), LedgerError> {
     let completion = TurnResult {
         turn: turn.id,
@@ -423,6 +423,7 @@ async fn complete_command(
         reply_to: reply_to(turn),
         buttons,
         changes,
+        answered,
     };
     complete_turn(services, lane, completion).await
 }

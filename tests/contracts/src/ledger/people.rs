@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use satchel_domain::{PairingCode, Sender, SystemTask, UndecodableUpdate};
+use satchel_domain::{
+    Button, InboundMessage, MessageRef, PairingCode, Part, PartContent, Sender, SystemTask, UndecodableUpdate,
+    pairing::approval_key, part::PlannedPart,
+};
 use satchel_ports::{
     Clock,
     ledger::{
-        ClaimMode, Ledger, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, UndecodableCount,
-        WorkFilter,
+        ClaimMode, Lease, Ledger, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
+        UndecodableCount, WorkFilter,
     },
 };
 use serde_json::json;
 
-use super::{LedgerFixture, conversation, message};
+use super::{LedgerFixture, completed_turn, conversation, message, part_text, receive, sent_settlement, settle};
 
 /// Catches: an update that comes again and is counted again, or a key that is looked up without its channel.
 pub async fn undecodable_update_is_stored_once_and_counted(fixture: &impl LedgerFixture) {
@@ -292,7 +295,7 @@ pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
 /// Catches: the album of one person into which another's photo is put. The attack: a key that somebody else chose.
 pub async fn album_has_one_sender(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let item_from = |key: &str, id: &str| satchel_domain::InboundMessage {
+    let item_from = |key: &str, id: &str| InboundMessage {
         album: Some("a".into()),
         group: true,
         sender: Sender::new(id, "Ada"),
@@ -303,4 +306,62 @@ pub async fn album_has_one_sender(fixture: &impl LedgerFixture) {
     let (ada, eve) = (turn("1", "7").await, turn("2", "8").await);
     assert_ne!(ada, eve);
     assert_eq!((turn("3", "7").await, turn("4", "8").await), (ada, eve), "each goes on in their own");
+}
+
+/// Has an owner asked in a chat about the person of a code, and returns the question, which is started.
+async fn ask_owner(ledger: &Ledger, pairing: &Pairing, chat: &str) -> (Lease, Part) {
+    let place = conversation(chat);
+    let Pairing { code, person, .. } = pairing.clone();
+    let key = approval_key(code, &place);
+    let task = SystemTask::RequestApproval { code, person, channel: pairing.conversation.channel().clone() };
+    let message = InboundMessage { system_task: Some(task), ..InboundMessage::new(place, key, Sender::satchel()) };
+    let (lease, turn) = receive(ledger, &message).await;
+    let buttons = vec![Button { label: "Approve".into(), command: format!("/pair approve {code}") }];
+    let question = PartContent::Question { text: "Ada wants to talk to me.\n\nPress a button.".into(), buttons };
+    let completed = completed_turn(turn, vec![PlannedPart::new(question)]);
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    (lease, part)
+}
+
+fn assert_closed(part: &Part, message: &str, answer: &str) {
+    assert!(part.is_closing_edit() && part.is_text(), "{part:?}");
+    assert_eq!(part.target(), Some(&MessageRef(message.into())));
+    assert_eq!(part_text(part), format!("Ada wants to talk to me.\n\n**{answer}**"));
+}
+
+/// Delivers the edit that closes a question in the only chat of a channel with something to deliver.
+async fn deliver_closing(ledger: &Ledger, channel: &str, message: &str, answer: &str) {
+    let channels = [conversation(&format!("{channel}:x")).channel().clone()];
+    let claimed = ledger.leases.claim_lane(&channels, WorkFilter::Deliveries).await.unwrap();
+    let lease = claimed.expect("the edit is to be delivered").lease;
+    let edit = ledger.outbox.next_part(&lease).await.unwrap().expect("the edit");
+    assert_closed(&edit, message, answer);
+    assert!(settle(ledger, &lease, &sent_settlement(&edit, message)).await.released);
+    assert_eq!(ledger.leases.claim_lane(&channels, WorkFilter::Deliveries).await.unwrap(), None, "once");
+}
+
+/// Catches: buttons that stay in a chat although somebody has decided elsewhere; those of a request that was on its way
+/// meanwhile; and those of one that nobody has answered in its hour.
+pub async fn decision_closes_requests(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let pairing = issue_code(&ledger, "telegram", "5").await;
+    let (lease, standing) = ask_owner(&ledger, &pairing, "telegram:1").await;
+    assert!(settle(&ledger, &lease, &sent_settlement(&standing, "a")).await.released);
+    let (late_lease, late) = ask_owner(&ledger, &pairing, "discord:3").await;
+    assert_eq!(approve(&ledger, pairing.code, None, "operator").await, PairingOutcome::Approved(pairing.clone()));
+    deliver_closing(&ledger, "telegram", "a", "Approved").await;
+    let settled = settle(&ledger, &late_lease, &sent_settlement(&late, "b")).await;
+    let edit = settled.next.expect("it is closed as soon as it stands");
+    assert_closed(&edit, "b", "Approved");
+    assert!(settle(&ledger, &late_lease, &sent_settlement(&edit, "b")).await.released);
+    assert!(matches!(approve(&ledger, pairing.code, None, "operator").await, PairingOutcome::AlreadyUsed { .. }));
+    let channels = [pairing.conversation.channel().clone()];
+    assert_eq!(ledger.leases.claim_lane(&channels, WorkFilter::Deliveries).await.unwrap(), None, "once");
+
+    let unanswered = issue_code(&ledger, "telegram", "6").await;
+    let (lease, standing) = ask_owner(&ledger, &unanswered, "telegram:1").await;
+    assert!(settle(&ledger, &lease, &sent_settlement(&standing, "c")).await.released);
+    fixture.clock().set(unanswered.expires_at);
+    issue_code(&ledger, "telegram", "6").await;
+    deliver_closing(&ledger, "telegram", "c", "Expired").await;
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use satchel_domain::{CallId, MessageRef, Part, PartState, ToolOutcome, TurnId, part::FailureReason};
+use satchel_domain::{
+    Button, CallId, MessageRef, Part, PartContent, PartState, ToolOutcome, TurnId,
+    part::{FailureReason, PlannedPart},
+};
 use satchel_ports::ledger::{
-    CallDecision, ClaimMode, JournalEntry, Lease, Ledger, NewQuestion, ReleaseMode, RenameOutcome, Settlement,
-    WorkFilter,
+    CallDecision, ClaimMode, CompletedTurn, ForgetScope, HistoryChange, JournalEntry, Lease, Ledger, NewQuestion,
+    ReleaseMode, RenameOutcome, Settlement, WorkFilter,
 };
 
 use super::{
@@ -303,4 +306,52 @@ pub async fn started_part_precedes_closing_edit(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), Some(started.clone()));
     let next = settle(&ledger, &lease, &sent_settlement(&started, "3")).await.next.unwrap();
     assert_eq!((next.id, next.state), (asked.id, PartState::Sending));
+}
+
+/// A question that stands in the reply to a command, as this message.
+async fn ask_back(ledger: &Ledger, key: &str, sent_as: &str) {
+    let (lease, turn) = receive(ledger, &message(key, "/forget all")).await;
+    let button = |answer: &str| Button { label: answer.into(), command: format!("/forget all {answer}") };
+    let text = "Remove everything?\n\nPress a button.".into();
+    let question = PartContent::Question { text, buttons: vec![button("yes"), button("no")] };
+    let completed = completed_turn(turn, vec![PlannedPart::new(question)]);
+    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    assert!(settle(ledger, &lease, &sent_settlement(&part, sent_as)).await.released);
+}
+
+/// Catches: buttons that stay below a reply after they were answered, by whatever was written in between; ones that go
+/// although another question was answered; text of a question that stays where everything is forgotten.
+pub async fn answer_takes_buttons_of_reply_away(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    ask_back(&ledger, "1", "q1").await;
+    let (lease, other) = receive(&ledger, &message("2", "/pair refuse ABCD-EFGH")).await;
+    let answered = |turn, command: &str, parts| CompletedTurn {
+        answered: Some(command.to_owned()),
+        history: HistoryChange::Append(Vec::new()),
+        ..completed_turn(turn, parts)
+    };
+    let completed = answered(other, "/pair refuse ABCD-EFGH", Vec::new());
+    assert_eq!(ledger.turns.complete_turn(&lease, &completed).await.unwrap(), None);
+    assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), None, "that was another question");
+    assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
+
+    let (lease, no) = receive(&ledger, &message("3", "/forget all no")).await;
+    let completed = answered(no, "/forget all no", text_parts(&["kept"]));
+    assert_eq!(ledger.turns.complete_turn(&lease, &completed).await.unwrap(), None, "the buttons go first");
+    let edit = ledger.outbox.next_part(&lease).await.unwrap().expect("the edit");
+    assert!(edit.is_closing_edit() && edit.is_text(), "{edit:?}");
+    assert_eq!((part_text(&edit), edit.target()), ("Remove everything?\n\n**no**", Some(&MessageRef("q1".into()))));
+    let reply = settle(&ledger, &lease, &sent_settlement(&edit, "q1")).await.next.expect("the reply");
+    assert_eq!(part_text(&reply), "kept");
+    assert!(settle(&ledger, &lease, &sent_settlement(&reply, "r")).await.released);
+
+    ask_back(&ledger, "4", "q2").await;
+    let (lease, yes) = receive(&ledger, &message("5", "/forget all yes")).await;
+    let everything = HistoryChange::Forget(ForgetScope::Everything);
+    let completed = CompletedTurn { history: everything, ..answered(yes, "/forget all yes", text_parts(&["removed"])) };
+    let reply = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
+    assert_eq!(part_text(&reply), "removed");
+    let deletion = settle(&ledger, &lease, &sent_settlement(&reply, "r2")).await.next.expect("the question goes");
+    assert_eq!((deletion.content(), deletion.target()), (None, Some(&MessageRef("q2".into()))));
+    assert!(settle(&ledger, &lease, &sent_settlement(&deletion, "q2")).await.released);
 }

@@ -176,6 +176,7 @@ macro_rules! outbox_contract {
             questions::end_of_turn_closes_its_questions
             questions::parts_stand_behind_closed_questions
             questions::renamed_conversation_asks_again
+            questions::answer_takes_buttons_of_reply_away
             messages::own_messages_of_chat_are_listed
             messages::messages_before_part_are_those_stored_before
             messages::other_doubt_in_chat_is_reported
@@ -197,6 +198,7 @@ macro_rules! pairings_contract {
             people::codes_are_listed_by_request_time
             people::open_codes_are_limited
             people::refusal_blocks_new_codes
+            people::decision_closes_requests
         }
     };
 }

@@ -4,7 +4,7 @@
 
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
-use satchel_fake_telegram::{FakeTelegram, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules, TelegramTranscript};
 use satchel_system::real_binary::{ProcessOutput, TestHome};
 use tokio::{
     process::{Child, Command},
@@ -78,6 +78,16 @@ impl PairingHarness {
         reply.unwrap_or_else(|_| panic!("no message {nth} in {chat}:\n{}\n{}", self.telegram.transcript(), self.log()))
     }
 
+    /// Waits until a question has no buttons any more and says how it was answered.
+    async fn wait_until_closed(&self, chat: i64, question: i64, answer: &str) {
+        let is_closed = |transcript: &TelegramTranscript| {
+            let question = transcript.visible(chat).find(|message| message.id == question);
+            question.is_some_and(|question| question.buttons.is_empty() && question.words.text.ends_with(answer))
+        };
+        let closed = self.telegram.wait_until(is_closed).await;
+        assert!(closed.is_ok(), "{answer}:\n{}\n{}", self.telegram.transcript(), self.log());
+    }
+
     /// Runs a command beside the running `satchel run`, which this process answers meanwhile.
     pub(crate) async fn run_command(&self, arguments: &'static [&'static str], last: String) -> ProcessOutput {
         let mut command = self.home.satchel_command(arguments);
@@ -140,7 +150,8 @@ async fn strangers_are_approved_by_button_or_operator() {
     telegram.person_presses(ann, question, "Approve");
     assert_eq!(harness.wait_for_message(ann, 1).await.0, "Bob is approved. I've told them.");
     assert!(harness.wait_for_message(bob, 1).await.0.starts_with("You're approved. Send me a message"));
-    telegram.person_presses(ann, question, "Refuse");
+    harness.wait_until_closed(ann, question, "Approved").await;
+    telegram.person_says(ann, ann, &format!("/pair refuse {}", find_code(&told)));
     assert_eq!(harness.wait_for_message(ann, 2).await.0, "This code was already used: it approved Bob.");
     telegram.person_says(bob, bob, "/files");
     assert!(harness.wait_for_message(bob, 2).await.0.starts_with("No files here yet"));
@@ -158,6 +169,8 @@ async fn strangers_are_approved_by_button_or_operator() {
     let approved = harness.run_command(&["pair", "approve"], code.clone()).await;
     assert_eq!(approved.stdout, "approved: Eve, id 43, on telegram; they will be told\n", "{approved:?}");
     assert!(harness.wait_for_message(eve, 2).await.0.starts_with("You're approved. Send me a message"));
+    let (_, question) = harness.wait_for_message(ann, 3).await;
+    harness.wait_until_closed(ann, question, "Approved").await;
     let again = harness.run_command(&["pair", "approve"], code).await;
     assert_eq!(again.exit_code(), Some(1), "{again:?}");
     assert!(again.stderr.contains("already used: it approved Eve"), "{again:?}");
@@ -169,6 +182,7 @@ async fn strangers_are_approved_by_button_or_operator() {
     telegram.person_presses(ann, question, "Refuse");
     let refused = "The owner has refused your request, so I can't talk to you.";
     assert!(harness.wait_for_message(eve, 4).await.0.starts_with(refused));
+    harness.wait_until_closed(ann, question, "Refused").await;
 
     // Strangers in a group, where Bob is heard.
     let group = telegram.group("Family", &[ann, bob, eve]);

@@ -31,9 +31,13 @@ async fn turn_limit_delays_only_its_own_person() {
     wait_until("somebody else's answer", || !stage.chat.log(&place("other")).is_empty()).await;
     assert_eq!(stage.chat.log(&place("third")), Vec::<String>::new(), "it waits for the person's own turns");
 
-    let stop = InboundMessage { key: "stop".into(), ..from("7", "first", "/stop") };
-    process.hears(&stop).await;
+    let stop =
+        |conversation: &str| InboundMessage { key: format!("stop {conversation}"), ..from("7", conversation, "/stop") };
+    process.hears(&stop("first")).await;
     wait_until("the turn that waited", || !stage.chat.log(&place("third")).is_empty()).await;
+    // A process that stops would wait for what hangs.
+    process.hears(&stop("second")).await;
+    wait_until("the end of the last turn", || !stage.chat.log(&place("second")).is_empty()).await;
     process.stops().await;
 }
 
@@ -61,6 +65,7 @@ async fn waiting_turn_names_no_forgotten_file() {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        answered: None,
         hands_over: false,
     };
     other.complete_turn(&lease, &completed).await.unwrap();

@@ -58,6 +58,7 @@ async fn stranger_is_processed_only_after_owner_approval() {
     }
     let known = process.ledger.is_approved(strange.channel(), "7").await.unwrap();
     assert!(!known, "nobody lets themselves in");
+    wait_until("an answer to each", || stage.chat.log(&strange).len() == 4).await;
     process.settles().await;
     assert_eq!(stage.chat.log(&strange), vec![told; 4], "each message is answered with the same code");
     assert_eq!(stage.chat.log(&owner).len(), 1, "the owner is asked once");
@@ -65,8 +66,11 @@ async fn stranger_is_processed_only_after_owner_approval() {
     assert!(is_on_disk(stage.directory.path(), &code), "what is stored is found");
     assert!(!is_on_disk(stage.directory.path(), SECRET));
 
-    let answer = say(&process, &stage, from("1", "Owner", &owner, "5", &format!("/pair approve {code}"))).await;
-    assert_eq!(answer, "`Ada` is approved. I've told them.");
+    process.hears(&from("1", "Owner", &owner, "5", &format!("/pair approve {code}"))).await;
+    wait_until("the answer", || stage.chat.log(&owner).len() == 3).await;
+    let closed = format!("edit: `Ada`, id `7` wants to talk to me on console. Code **{code}**, valid for an hour.");
+    let answer = "`Ada` is approved. I've told them.".to_owned();
+    assert_eq!(stage.chat.log(&owner)[1..], [format!("{closed}\n\n**Approved**"), answer], "the buttons go");
     wait_until("the welcome", || stage.chat.log(&strange).len() == 5).await;
     assert_eq!(
         stage.chat.log(&strange)[4],

@@ -131,6 +131,7 @@ async fn hand_over_reply(stage: &Stage, here: &ConversationId) {
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),
+        answered: None,
         hands_over: true,
     };
     ledger.complete_turn(&received.claimed.unwrap().lease, &completed).await.unwrap();

@@ -119,6 +119,7 @@ async fn write_conversation(ledger: Arc<SqliteLedger>, number: u32) -> Result<()
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),
+            answered: None,
             hands_over: false,
         };
         let part = ledger.complete_turn(&lease, &completed).await?.context("the reply is begun")?;
