@@ -48,7 +48,7 @@ pub use id::{AttachmentId, CallId, InboxId, LoginId, PartId, TurnId};
 pub use inbound::{
     FileReference, InboundMessage, QuotedFile, RedactedForm, RefusedFile, SATCHEL_SENDER_ID, Sender, UndecodableUpdate,
 };
-pub use message::{HistoryMessage, MessageOrigin, ToolCall};
+pub use message::{HistoryMessage, MessageOrigin, NotificationDelivery, ToolCall};
 pub use outcome::{
     OutcomeFile, OutcomeNotice, Picture, RecordedOutcome, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest,
 };

@@ -79,7 +79,38 @@ pub enum HistoryMessage<F = Attachment> {
         /// The files that came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<F>,
+        /// What became of it. The ledger says so when it is read; nothing of it is stored here.
+        #[serde(skip)]
+        delivery: NotificationDelivery,
     },
+}
+
+/// What became of a notification, by the parts of its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NotificationDelivery {
+    /// Nothing is known of its parts.
+    #[default]
+    Unknown,
+    /// Something of it is still to be sent.
+    Pending,
+    /// All of it arrived.
+    Arrived,
+    /// Something of it was given up.
+    Failed,
+}
+
+impl NotificationDelivery {
+    /// Adds another part in this state.
+    #[must_use]
+    pub fn with_part(self, state: &str) -> Self {
+        match (self, state) {
+            (Self::Failed, _) | (_, "failed") => Self::Failed,
+            // Others took its place, and count in its stead.
+            (known, "replaced") => known,
+            (Self::Unknown | Self::Arrived, "sent") => Self::Arrived,
+            _ => Self::Pending,
+        }
+    }
 }
 
 impl<F> HistoryMessage<F> {
@@ -122,9 +153,9 @@ impl<F> HistoryMessage<F> {
                 HistoryMessage::Tool { call, text, attachments }
             }
             Self::Note { text } => HistoryMessage::Note { text },
-            Self::Notification { text, attachments } => {
+            Self::Notification { text, attachments, delivery } => {
                 let attachments = attachments.into_iter().map(replace).collect::<Result<_, E>>()?;
-                HistoryMessage::Notification { text, attachments }
+                HistoryMessage::Notification { text, attachments, delivery }
             }
         })
     }
@@ -135,6 +166,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn notification_has_arrived_once_all_its_parts_have() {
+        for (states, expected) in [
+            (&["sent", "sent"][..], NotificationDelivery::Arrived),
+            (&[], NotificationDelivery::Unknown),
+            (&["replaced", "sent"], NotificationDelivery::Arrived),
+            (&["sent", "waiting"], NotificationDelivery::Pending),
+            (&["pending", "sent"], NotificationDelivery::Pending),
+            (&["sent", "failed", "pending"], NotificationDelivery::Failed),
+        ] {
+            let delivery = states.iter().fold(NotificationDelivery::default(), |all, state| all.with_part(state));
+            assert_eq!(delivery, expected, "{states:?}");
+        }
+    }
 
     #[test]
     fn old_message_has_no_origin() {

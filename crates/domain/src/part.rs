@@ -342,4 +342,6 @@ pub struct UndeliveredPart {
     pub content: PartContent,
     /// Why it was not delivered.
     pub reason: FailureReason,
+    /// Whether the notice about it has arrived.
+    pub notice_arrived: bool,
 }

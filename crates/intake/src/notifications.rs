@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ConversationId, Ending, FileReference, HistoryMessage, InboundMessage, OutgoingResponse, Sender, SystemTask,
-    TurnId, Visibility, size,
+    ConversationId, Ending, FileReference, HistoryMessage, InboundMessage, NotificationDelivery, OutgoingResponse,
+    Sender, SystemTask, TurnId, Visibility, size,
 };
 use satchel_ports::{
     Archive, Conversations, FileLinks, Ids, MAX_NOTIFICATION_BYTES, Notification, NotificationError, Notifications,
@@ -144,7 +144,8 @@ pub fn delivery_reply(turn: &QueuedTurn, text: &str, links: Option<&dyn FileLink
     }
     attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
     let text_for_model = links.map_or_else(|| text.to_owned(), |links| links.redact_links(text));
-    let note = HistoryMessage::Notification { text: text_for_model, attachments: attachments.clone() };
+    let delivery = NotificationDelivery::Unknown;
+    let note = HistoryMessage::Notification { text: text_for_model, attachments: attachments.clone(), delivery };
     let text = Some(text.to_owned()).filter(|text| !text.trim().is_empty());
     CommandReply {
         response: OutgoingResponse { text, attachments, ..OutgoingResponse::default() },

@@ -71,17 +71,21 @@ pub fn notice_for_plan(parts: &[PlannedPart], links: MakeLink<'_>) -> Option<Str
 /// people alone, as whatever a model reads it may pass on; where a person quotes one to it, intake hides it.
 #[must_use]
 pub fn receipt(errors: &[UndeliveredPart]) -> Option<String> {
-    let failures: Vec<_> = errors
-        .iter()
-        .filter(|error| !matches!(error.content, PartContent::Notice { .. }))
-        .map(|error| FailedPart { content: &error.content, reason: &error.reason })
-        .collect();
-    if failures.is_empty() {
+    let lost: Vec<_> = errors.iter().filter(|error| !matches!(error.content, PartContent::Notice { .. })).collect();
+    if lost.is_empty() {
         return None;
     }
     // A part that an operator discarded is not reported to the person.
-    let is_announced = failures.iter().all(|failure| *failure.reason != FailureReason::Discarded);
-    let suffix = if is_announced { "; the person was told" } else { "" };
+    let is_discarded = lost.iter().any(|error| error.reason == FailureReason::Discarded);
+    let announced = lost.iter().filter(|error| error.notice_arrived).count();
+    let suffix = match announced {
+        _ if is_discarded => "",
+        0 => "; the person has not been told so far",
+        _ if announced == lost.len() => "; the person was told",
+        _ => "; the person has not been told of all of it so far",
+    };
+    let failures: Vec<_> =
+        lost.iter().map(|error| FailedPart { content: &error.content, reason: &error.reason }).collect();
     let lines = format_failures(&failures, Audience::Model, NO_LINKS);
     Some(format!("Not delivered from your earlier replies{suffix}:\n- {}", lines.join("\n- ")))
 }

@@ -1,7 +1,10 @@
 //! The history: what the model sees of a conversation's earlier turns.
 
-use satchel_domain::{ConversationId, HistoryMessage, TurnId};
+use std::collections::HashMap;
+
+use satchel_domain::{ConversationId, HistoryMessage, NotificationDelivery, TurnId};
 use satchel_ledger::stored::{AttachmentRecords, AttachmentRef};
+use uuid::Uuid;
 
 use crate::{
     attachments,
@@ -25,18 +28,51 @@ pub async fn history<S: Session>(
 
 /// Reads the last messages of a lane.
 pub(crate) async fn read<S: Session>(db: &S, lane: LaneId, limit: u32) -> VerbResult<Vec<HistoryMessage>, S> {
-    let rows: Vec<(Json<HistoryMessage<AttachmentRef>>,)> = db
+    let rows: Vec<(Json<HistoryMessage<AttachmentRef>>, Uuid)> = db
         .all(
-            "SELECT message FROM history \
+            "SELECT message, turn FROM history \
          WHERE lane = $1 AND sequence > (SELECT history_after FROM lanes WHERE id = $1) \
          ORDER BY sequence DESC LIMIT $2 + 0",
             params![lane, limit],
         )
         .await?;
-    let named = rows.iter().flat_map(|(message,)| message.0.files()).map(|file| file.id).collect();
+    let named = rows.iter().flat_map(|(message, _)| message.0.files()).map(|file| file.id).collect();
     let records = attachments::read_records(db, named).await?;
-    let messages = rows.into_iter().rev().map(|(message,)| message.0.try_map_files(|file| records.resolve(file)));
-    Ok(messages.collect::<Result<_, _>>()?)
+    let is_notification =
+        |message: &HistoryMessage<AttachmentRef>| matches!(message, HistoryMessage::Notification { .. });
+    let notified = rows.iter().filter(|(message, _)| is_notification(&message.0)).map(|(_, turn)| *turn).collect();
+    let deliveries = notification_deliveries(db, notified).await?;
+    let mut messages = Vec::with_capacity(rows.len());
+    for (message, turn) in rows.into_iter().rev() {
+        let mut message = message.0.try_map_files(|file| records.resolve(file))?;
+        if let HistoryMessage::Notification { delivery, .. } = &mut message {
+            *delivery = deliveries.get(&turn).copied().unwrap_or_default();
+        }
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+/// Reads what became of the notifications of these turns.
+async fn notification_deliveries<S: Session>(
+    db: &S,
+    turns: Vec<Uuid>,
+) -> VerbResult<HashMap<Uuid, NotificationDelivery>, S> {
+    let mut deliveries: HashMap<Uuid, NotificationDelivery> = HashMap::new();
+    if turns.is_empty() {
+        return Ok(deliveries);
+    }
+    let parts: Vec<(Uuid, String)> = db
+        .all(
+            "SELECT turn, state FROM parts WHERE turn IN (SELECT value FROM rarray($1)) AND kind <> 'notice'",
+            params![turns],
+        )
+        .await?;
+    for (turn, state) in parts {
+        let delivery = deliveries.entry(turn).or_default();
+        *delivery = delivery.with_part(&state);
+    }
+    Ok(deliveries)
 }
 
 /// Adds what a turn said.

@@ -203,7 +203,8 @@ fn delivered_notification_has_its_files_and_leaves_a_note() {
     let CommandReply { response, history, .. } = delivery_reply(&turn, text, Some(&links));
     assert_eq!(response.text.as_deref(), Some(text), "people get it as it is");
     assert_eq!(response.attachments[0].visibility, Visibility::Deliver);
-    let note = HistoryMessage::Notification { text: "see [link]".into(), attachments: response.attachments.clone() };
+    let (attachments, delivery) = (response.attachments.clone(), NotificationDelivery::Unknown);
+    let note = HistoryMessage::Notification { text: "see [link]".into(), attachments, delivery };
     assert_eq!(history, HistoryChange::Append(vec![note]));
     assert_eq!(delivery_reply(&turn, " ", None).response.text, None, "files alone");
 }

@@ -118,12 +118,15 @@ impl TurnRecord {
     /// Returns the failed parts of the response; of a question, the call's outcome reports it.
     #[must_use]
     pub fn routing_errors(&self) -> Vec<UndeliveredPart> {
+        let notice_arrived =
+            self.parts.iter().any(|part| part.is_notice() && matches!(part.state, PartState::Sent { .. }));
         let routing_error = |part: &Part| match &part.state {
             PartState::Failed { reason } if part.question.is_none() => Some(UndeliveredPart {
                 part: part.id,
                 turn: part.turn,
                 content: part.content()?.clone(),
                 reason: reason.clone(),
+                notice_arrived,
             }),
             _ => None,
         };

@@ -239,12 +239,7 @@ fn a_hundred_failures_are_one_short_notice() {
 
 #[test]
 fn the_model_is_told_the_same_without_markdown() {
-    let error = |content, reason| UndeliveredPart {
-        part: PartId(Uuid::from_u128(1)),
-        turn: TurnId(Uuid::from_u128(2)),
-        content,
-        reason,
-    };
+    let error = |content, reason| undelivered(content, reason, true);
     let errors = [
         error(document(17, "my_big.mov", 64_000_000), too_large()),
         error(PartContent::Notice { text: "x".to_owned() }, refused("x")),
@@ -257,4 +252,27 @@ fn the_model_is_told_the_same_without_markdown() {
     assert!(!receipt(&discarded).expect("a text failed").contains("was told"), "a discard is not announced");
     assert_eq!(receipt(&errors[1..]), None);
     assert_eq!(receipt(&[]), None);
+}
+
+fn undelivered(content: PartContent, reason: FailureReason, notice_arrived: bool) -> UndeliveredPart {
+    let (part, turn) = (PartId(Uuid::from_u128(1)), TurnId(Uuid::from_u128(2)));
+    UndeliveredPart { part, turn, content, reason, notice_arrived }
+}
+
+/// Catches: a model that relies on a person who knows nothing, as the notice did not arrive either.
+#[test]
+fn the_model_is_told_whether_the_person_knows() {
+    let first_line = |arrived: &[bool]| {
+        let lost = |arrived: &bool| undelivered(PartContent::from_text("x"), refused("x"), *arrived);
+        let receipt = receipt(&arrived.iter().map(lost).collect::<Vec<_>>()).expect("a text failed");
+        receipt.lines().next().map(str::to_owned)
+    };
+    for (arrived, expected) in [
+        (&[true, true][..], "; the person was told:"),
+        (&[false], "; the person has not been told so far:"),
+        (&[true, false], "; the person has not been told of all of it so far:"),
+    ] {
+        let expected = format!("Not delivered from your earlier replies{expected}");
+        assert_eq!(first_line(arrived), Some(expected));
+    }
 }

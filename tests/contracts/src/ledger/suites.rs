@@ -124,6 +124,8 @@ macro_rules! turns_contract {
             turns::complete_turn_is_atomic_and_once
             turns::steering_messages_are_consumed
             turns::history_survives_until_reset
+            turns::notification_in_history_says_what_became_of_it
+            turns::failure_says_whether_its_notice_arrived
             turns::failures_are_reported_once
             turns::stop_is_found_behind_many_messages
             processes::history_is_the_same_in_every_process

@@ -3,21 +3,21 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use satchel_domain::{
-    CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, SystemTask, Timestamp, ToolCall,
-    ToolOutcome, TurnId,
+    CallId, Ending, HistoryMessage, InboundMessage, NotificationDelivery, OutgoingResponse, Part, PartId, PartState,
+    SystemTask, Timestamp, ToolCall, ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
     Clock,
     ledger::{
-        ClaimMode, FinishedCall, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery,
-        TurnRecord, WorkFilter,
+        ClaimMode, FinishedCall, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, Settlement,
+        TurnQuery, TurnRecord, WorkFilter,
     },
 };
 
 use super::{
     LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
-    text_parts, with_files,
+    settlement, text_parts, with_files,
 };
 
 /// Catches: turns in the order of readiness or of ids, and one that is skipped after it was read.
@@ -160,6 +160,56 @@ pub async fn history_survives_until_reset(fixture: &impl LedgerFixture) {
         assert_eq!(ledger.archive.history(&lease.conversation, limit).await.unwrap(), expected, "after {key}");
     }
     assert_eq!(ledger.archive.history(&conversation("console:other"), 10).await.unwrap(), []);
+}
+
+/// Catches: a model that reads of a notification that it arrived before it did, or although it never did.
+pub async fn notification_in_history_says_what_became_of_it(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "")).await;
+    let notification =
+        |delivery| HistoryMessage::Notification { text: "Backup done.".into(), attachments: Vec::new(), delivery };
+    let mut done = completed_turn(turn, text_parts(&["Backup", "done."]));
+    done.history = HistoryChange::Append(vec![notification(NotificationDelivery::Unknown)]);
+    let first = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it has parts");
+    let assert_delivery = async |expected| {
+        let history = ledger.archive.history(&lease.conversation, 10).await.unwrap();
+        assert_eq!(history, [notification(expected)]);
+    };
+    assert_delivery(NotificationDelivery::Pending).await;
+    let second = settle(&ledger, &lease, &sent_settlement(&first, "1")).await.next.expect("its rest");
+    assert_delivery(NotificationDelivery::Pending).await;
+    settle(&ledger, &lease, &sent_settlement(&second, "2")).await;
+    assert_delivery(NotificationDelivery::Arrived).await;
+
+    let (lease, turn) = receive(&ledger, &message("2", "")).await;
+    let mut done = completed_turn(turn, text_parts(&["Disk full."]));
+    done.history = HistoryChange::Append(vec![notification(NotificationDelivery::Unknown)]);
+    let part = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it has a part");
+    let state = PartState::Failed { reason: FailureReason::Forbidden { reason: "no".into() } };
+    settle(&ledger, &lease, &settlement(Part { state, ..part })).await;
+    let history = ledger.archive.history(&lease.conversation, 10).await.unwrap();
+    assert_eq!(history, [notification(NotificationDelivery::Arrived), notification(NotificationDelivery::Failed)]);
+}
+
+/// Catches: a model that is told that the person knows of a failure while the notice about it is still to be sent.
+pub async fn failure_says_whether_its_notice_arrived(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let done = completed_turn(turn, text_parts(&["lost"]));
+    let part = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it has a part");
+    ledger.inbox.receive(&message("2", "and?"), ClaimMode::Never).await.unwrap();
+    let state = PartState::Failed { reason: FailureReason::Forbidden { reason: "no".into() } };
+    let failed = Settlement { notice: Some("A text was lost.".into()), ..settlement(Part { state, ..part }) };
+    let notice = settle(&ledger, &lease, &failed).await.next.expect("the notice");
+    let is_announced = async || {
+        let next = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
+        let record = ledger.archive.turn(turn).await.unwrap().unwrap();
+        assert_eq!(next.unreported_failures, record.routing_errors());
+        next.unreported_failures.iter().map(|error| error.notice_arrived).collect::<Vec<_>>()
+    };
+    assert_eq!(is_announced().await, [false]);
+    settle(&ledger, &lease, &sent_settlement(&notice, "1")).await;
+    assert_eq!(is_announced().await, [true]);
 }
 
 /// Catches: a receipt that the model never gets, or gets again and again.

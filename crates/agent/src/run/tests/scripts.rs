@@ -262,6 +262,7 @@ async fn delivery_failures_wait_for_next_model_call() {
         turn: TURN,
         content: PartContent::from_text("lost"),
         reason: FailureReason::TooLarge { limit: 1 },
+        notice_arrived: true,
     };
     let mut stage = script_stage(Vec::new(), ToolOutcome::from_text("Script result: 4"));
     stage.turn.unreported_failures = vec![untold()];
