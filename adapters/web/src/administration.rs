@@ -37,7 +37,7 @@ pub trait Administration: Send + Sync {
     /// Gives up a part that is not being sent.
     async fn discard_part(&self, part: PartId) -> Result<(), AdministrationError>;
 
-    /// Sends the files of a part again; once for each `key`.
+    /// Sends the text and the files of a part again; once for each `key`.
     async fn resend_part(&self, part: PartId, key: &str) -> Result<(), AdministrationError>;
 }
 
@@ -231,6 +231,6 @@ pub struct SystemPart {
     pub created_at: i64,
     /// Whether it can be given up.
     pub can_discard: bool,
-    /// Whether its files can be sent again.
+    /// Whether it can be sent again.
     pub can_resend: bool,
 }

@@ -101,9 +101,10 @@ fn position_tools(part: &mut wire::Part, tools: &mut [wire::UsedTool], calls: &[
     }
 }
 
-/// Whether nobody wrote a message: another program sent it, and its text and files are those of the reply.
+/// Whether nobody wrote a message: another program or Satchel itself sent it, and its text and files are those of the reply.
 fn is_notification(queued: &QueuedMessage) -> bool {
-    matches!(queued.message.system_task, Some(SystemTask::DeliverNotification { .. }))
+    let task = &queued.message.system_task;
+    matches!(task, Some(SystemTask::DeliverNotification { .. } | SystemTask::ResendText { .. }))
 }
 
 fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {

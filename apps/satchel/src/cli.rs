@@ -468,7 +468,7 @@ pub enum OutboxCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Send the files of a part again, after the parts that its conversation still waits for
+    /// Send the text and the files of a part again, after the parts that its conversation still waits for
     Resend {
         /// Part id
         part: PartId,

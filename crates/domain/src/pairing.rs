@@ -135,6 +135,11 @@ pub enum SystemTask {
         /// How many more there are.
         more: u32,
     },
+    /// Sends the text of a part once more, because an operator asks for it.
+    ResendText {
+        /// The text.
+        text: String,
+    },
     /// Delivers the text of another program, with the files of the message.
     #[serde(rename = "notification")]
     DeliverNotification {

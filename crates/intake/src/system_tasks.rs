@@ -1,7 +1,7 @@
 //! The replies of system tasks: to strangers, to owners, and to approved people.
 
 use satchel_domain::{
-    Button, ChannelName, OutgoingResponse, PairingCode, Sender, SystemTask,
+    Button, ChannelName, HistoryMessage, OutgoingResponse, PairingCode, Sender, SystemTask,
     filename::{is_unsafe_char, is_visually_empty},
 };
 use satchel_ports::ledger::{HistoryChange, QueuedTurn};
@@ -16,8 +16,9 @@ pub fn system_task(turn: &QueuedTurn) -> Option<&SystemTask> {
     turn.messages.iter().find_map(|queued| queued.message.system_task.as_ref())
 }
 
-/// Returns the reply of a system task, which the model does not see; `None` for a schedule, which the model or a
-/// script runs, for a [reminder](crate::reminders), and for a [notification](crate::notifications).
+/// Returns the reply of a system task, of which the model reads nothing but that a text was sent again; `None` for a
+/// schedule, which the model or a script runs, for a [reminder](crate::reminders), and for a
+/// [notification](crate::notifications).
 #[must_use]
 pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
     let (text, buttons) = match task {
@@ -34,6 +35,7 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
             Vec::new(),
         ),
         SystemTask::FilesExpired { files, more } => (expired_files_text(files, *more), Vec::new()),
+        SystemTask::ResendText { text } => return Some(resend_reply(text)),
         SystemTask::RunSchedule { .. }
         | SystemTask::RunReminder { .. }
         | SystemTask::DeliverReminder { .. }
@@ -47,6 +49,19 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
         changes: Vec::new(),
         answered: None,
     })
+}
+
+/// The reply that sends a text once more. The model, which may have read that it didn't arrive, reads that it is sent.
+fn resend_reply(text: &str) -> CommandReply {
+    let note = "The operator sends a text from earlier in this conversation to the people here once more; if it doesn't \
+                arrive, a note says so.";
+    CommandReply {
+        response: OutgoingResponse::from_text(text),
+        history: HistoryChange::Append(vec![HistoryMessage::Note { text: note.to_owned() }]),
+        setting: None,
+        buttons: Vec::new(),
+        changes: Vec::new(),
+    }
 }
 
 fn expired_files_text(files: &[String], more: u32) -> String {
@@ -104,6 +119,15 @@ mod tests {
         let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
         assert_eq!(response, OutgoingResponse::from_text(expected));
         assert_eq!((history, buttons), (HistoryChange::Append(Vec::new()), Vec::new()));
+    }
+
+    #[test]
+    fn text_that_is_sent_again_is_known_to_the_model() {
+        let task = SystemTask::ResendText { text: "See you **tomorrow**.".to_owned() };
+        let CommandReply { response, history, .. } = system_reply(&task).unwrap();
+        assert_eq!(response, OutgoingResponse::from_text("See you **tomorrow**."));
+        let HistoryChange::Append(notes) = history else { panic!("{history:?}") };
+        assert!(matches!(&notes[..], [HistoryMessage::Note { text }] if text.contains("once more")), "{notes:?}");
     }
 
     /// The attack: a name that closes the code, opens a link or a line of its own, or turns the words around.

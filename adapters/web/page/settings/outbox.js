@@ -36,7 +36,7 @@ function partRow(part, { announce, reload }) {
   const sendAgain = () => {
     // One key for this dialog: a second press sends nothing twice.
     const key = newId();
-    confirm({ title: "Send the files again?", words: `They are sent in ${conversation}: ${content}.`, button: "Send again" }, () => resend(id, key), told("The files are being sent again."));
+    confirm({ title: "Send it again?", words: `It is sent in ${conversation}: ${content}.`, button: "Send again" }, () => resend(id, key), told("It is being sent again."));
   };
   return row({
     title: content || "files",

@@ -23,7 +23,7 @@ use crate::{
 /// How long all checks may take together; below the timeout of a response.
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// The longest key of a request to send files again.
+/// The longest key of a request to send a part again.
 const MAX_KEY_CHARS: usize = 64;
 
 /// What the checks found.
@@ -51,10 +51,10 @@ pub(crate) struct NewPairingDecision {
     approve: bool,
 }
 
-/// A request to send files again.
+/// A request to send a part again.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct NewResend {
-    /// Chosen by the client: the files are sent once for each key.
+    /// Chosen by the client: the part is sent again once for each key.
     key: String,
 }
 
@@ -206,7 +206,7 @@ pub(crate) async fn discard(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends the files of a part again.
+/// Sends the text and the files of a part again.
 #[utoipa::path(
     post,
     path = "/api/system/outbox/{part}/resend",
@@ -215,7 +215,7 @@ pub(crate) async fn discard(
     responses(
         (status = 202, description = "They are sent in the part's conversation, in order."),
         (status = 403, description = "You aren't an owner.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "It has no files.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is still being sent, or is nothing that is sent again.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn resend(

@@ -3,7 +3,10 @@
 use std::io::Write;
 
 use anyhow::{Context, bail};
-use satchel_domain::{ConversationId, Filename, InboundMessage, Part, PartId, PartState, Sender, Timestamp, TurnId};
+use satchel_domain::{
+    ConversationId, Filename, InboundMessage, Part, PartContent, PartId, PartState, Sender, SystemTask, Timestamp,
+    TurnId,
+};
 use satchel_ports::{
     Archive, Ids, Ledger, LedgerError, Outbox,
     ledger::{ClaimMode, OutboxQuery, TurnRecord},
@@ -141,38 +144,64 @@ pub async fn show(archive: &dyn Archive, part: PartId, json: bool, out: &mut dyn
     Ok(())
 }
 
-/// Resends the files of a part: stores `/resend N` for each in the part's conversation, so that the holder of the lane
-/// runs it in order.
+/// Sends the text and the files of a part once more: stores what does so in the part's conversation, so that the holder of
+/// the lane runs it in order.
 ///
 /// # Errors
-/// When there is no such part, it has no files, or the ledger fails.
+/// When there is no such part, it can't be sent again, or the ledger fails.
 pub async fn resend(ledger: &Ledger, ids: &dyn Ids, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
     let part = find_part(&*ledger.archive, part).await?;
-    if part.operation.files().is_empty() {
-        bail!("part {} is a {} without files; only files can be sent again", part.id, part.operation.kind());
+    if let Some(reason) = resend_obstacle(&part) {
+        bail!("part {} {reason}", part.id);
     }
     for message in queue_resend(ledger, &part, &ids.next().to_string()).await? {
-        writeln!(out, "queued: {} in {}", message.text, message.conversation)?;
+        let content = if message.system_task.is_some() { "the text" } else { message.text.as_str() };
+        writeln!(out, "queued: {content} in {}", message.conversation)?;
     }
     Ok(())
 }
 
-/// Stores `/resend N` for each file of a part, once for each `key`, and returns the messages.
+/// Returns why a part can't be sent again, as text that follows its name.
+pub(crate) fn resend_obstacle(part: &Part) -> Option<&'static str> {
+    match part.content() {
+        _ if part.is_draft() => Some("is a reply that is still being written"),
+        None => Some("deletes a message, and has nothing that could be sent again"),
+        Some(PartContent::Question { .. }) => Some("is a question about a tool call, which is not asked again"),
+        Some(content) if text_of(content).is_some() && !part.state.is_settled() => Some("is still being sent"),
+        Some(_) => None,
+    }
+}
+
+/// The text that a part brings besides its files.
+fn text_of(content: &PartContent) -> Option<&str> {
+    let text = match content {
+        PartContent::Text { text, .. } | PartContent::Voice { text, .. } | PartContent::Notice { text } => text,
+        PartContent::Question { .. } | PartContent::File(_) | PartContent::Album { .. } => return None,
+    };
+    Some(text.as_str()).filter(|text| !text.trim().is_empty())
+}
+
+/// Stores what sends the text of a part once more, and `/resend N` for each of its files, once for each `key`. Returns the
+/// messages.
 ///
 /// # Errors
 /// When the ledger fails.
 pub(crate) async fn queue_resend(ledger: &Ledger, part: &Part, key: &str) -> Result<Vec<InboundMessage>, LedgerError> {
-    let mut queued = Vec::new();
-    for item in part.operation.files() {
+    let message = |what: &str| {
+        let key = format!("{OPERATOR}:{}:{key}:{what}", part.id);
+        InboundMessage::new(part.conversation.clone(), key, Sender::new(OPERATOR, OPERATOR))
+    };
+    let text = part.content().and_then(text_of).map(|text| InboundMessage {
+        system_task: Some(SystemTask::ResendText { text: text.to_owned() }),
+        ..message("text")
+    });
+    let files = part.operation.files().iter().map(|item| {
         let number = item.attachment.number;
-        let key = format!("{OPERATOR}:{}:{key}:{number}", part.id);
-        let sender = Sender::new(OPERATOR, OPERATOR);
-        let message = InboundMessage {
-            text: format!("/resend {number}"),
-            ..InboundMessage::new(part.conversation.clone(), key, sender)
-        };
-        ledger.inbox.receive(&message, ClaimMode::Never).await?;
-        queued.push(message);
+        InboundMessage { text: format!("/resend {number}"), ..message(&number.to_string()) }
+    });
+    let queued: Vec<InboundMessage> = text.into_iter().chain(files).collect();
+    for message in &queued {
+        ledger.inbox.receive(message, ClaimMode::Never).await?;
     }
     Ok(queued)
 }

@@ -8,7 +8,7 @@ use std::{
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, FileReference, InboxId, MediaInfo, PartContent, Sha256, SystemTask,
     Visibility,
-    part::{FailureReason, FileForm, FileItem},
+    part::{FailureReason, FileForm, FileItem, Markup},
 };
 use satchel_ports::{
     LedgerError, MockLedger, SequentialIds,
@@ -158,12 +158,43 @@ async fn resend_queues_command_without_claiming_lane() {
     assert_ne!(stored[0].2, stored[1].2);
 }
 
+/// Catches: a text of which people read that it could not be sent, and that nobody can send.
+#[tokio::test]
+async fn resend_sends_texts_before_their_files() {
+    let text = |files| PartContent::Text { text: "See you".to_owned(), markup: Markup::Rich, files };
+    let failed = || PartState::Failed { reason: FailureReason::Expired { reason: "revoked".to_owned() } };
+    for (content, expected) in [
+        (text(Vec::new()), "queued: the text in console:main\n"),
+        (text(vec![item(17)]), "queued: the text in console:main\nqueued: /resend 17 in console:main\n"),
+        (PartContent::Notice { text: "See you".to_owned() }, "queued: the text in console:main\n"),
+    ] {
+        let mut ledger = ledger_with(vec![part(content, failed())]);
+        let tasks = Arc::new(Mutex::new(Vec::new()));
+        let stored = Arc::clone(&tasks);
+        ledger.inbox.expect_receive().returning(move |message, _| {
+            stored.lock().unwrap().extend(message.system_task.clone());
+            Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, claimed: None })
+        });
+        let mut out = Vec::new();
+        let (ledger, ids) = (ledger.into(), SequentialIds::default());
+        resend(&ledger, &ids, PartId(Uuid::from_u128(5)), &mut out).await.unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!(*tasks.lock().unwrap(), [SystemTask::ResendText { text: "See you".to_owned() }]);
+    }
+}
+
 #[tokio::test]
 async fn impossible_resend_or_discard_is_reported() {
-    let text = ledger_with(vec![part(PartContent::from_text("Hello"), PartState::Pending)]);
-    let error =
-        resend(&text.into(), &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
-    assert!(error.to_string().contains("only files can be sent again"), "{error}");
+    let question = PartContent::Question { text: "May I?".to_owned(), buttons: Vec::new() };
+    let failed = PartState::Failed { reason: FailureReason::NotNeeded };
+    for (impossible, expected) in [
+        (part(PartContent::from_text("Hello"), PartState::Pending), "is still being sent"),
+        (part(question, failed), "is a question about a tool call"),
+    ] {
+        let (ledger, ids) = (ledger_with(vec![impossible]).into(), SequentialIds::default());
+        let error = resend(&ledger, &ids, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
     let error =
         show(&ledger_with(Vec::new()).archive, PartId(Uuid::from_u128(5)), false, &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().starts_with("there is no part"), "{error}");

@@ -115,10 +115,8 @@ impl Administration for RunningSystem {
     async fn resend_part(&self, part: PartId, key: &str) -> Result<(), AdministrationError> {
         let found = outbox::read_part(&*self.ledger.archive, part).await?;
         let found = found.ok_or(AdministrationError::Unknown("part"))?;
-        if found.operation.files().is_empty() {
-            return Err(AdministrationError::Refused(
-                "Only files can be sent again, and this part has none.".to_owned(),
-            ));
+        if let Some(reason) = outbox::resend_obstacle(&found) {
+            return Err(AdministrationError::Refused(format!("This part {reason}.")));
         }
         outbox::queue_resend(&self.ledger, &found, key).await?;
         Ok(())
@@ -175,7 +173,7 @@ fn to_system_part(part: &Part) -> SystemPart {
         attempts: part.attempts,
         created_at: part.created_at.0,
         can_discard,
-        can_resend: matches!(part.state, PartState::Failed { .. }) && !part.operation.files().is_empty(),
+        can_resend: matches!(part.state, PartState::Failed { .. }) && outbox::resend_obstacle(part).is_none(),
     }
 }
 

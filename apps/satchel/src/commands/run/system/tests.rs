@@ -183,7 +183,7 @@ async fn second_discard_changes_nothing_and_delivered_part_stays() {
 #[tokio::test]
 async fn resend_with_same_key_is_same_message() {
     let failed = PartState::Failed { reason: FailureReason::Discarded };
-    let mut ledger = with_parts(vec![part(file(), failed.clone())]);
+    let mut ledger = with_parts(vec![part(file(), failed)]);
     let received = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&received);
     ledger.inbox.expect_receive().returning(move |message, claim| {
@@ -197,6 +197,6 @@ async fn resend_with_same_key_is_same_message() {
     }
     let keys = received.lock().unwrap().clone();
     assert!(keys[0] == keys[1] && keys[0] != keys[2], "{keys:?}");
-    let text = system(with_parts(vec![part(PartContent::from_text("x"), failed)]));
-    assert!(refusal(text.resend_part(id(), "k").await).starts_with("Only files"));
+    let waiting = system(with_parts(vec![part(PartContent::from_text("x"), PartState::Pending)]));
+    assert_eq!(refusal(waiting.resend_part(id(), "k").await), "This part is still being sent.");
 }
