@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent,
+    ChannelCapabilities, ChannelName, ChannelState, ConversationId, FileReference, MessageRef, PartContent,
     capabilities::VoiceRule,
     delivery::{Refusal, SendError},
 };
@@ -25,7 +25,7 @@ use crate::{
     cache::GuildCache,
     classify::{ApiOperation, classify_error, is_reply_error, is_size_limit},
     fetch, lookup,
-    rest::{ApiRequest, CallError, DiscordError, RestClient},
+    rest::{ApiRequest, CallError, DiscordError, OWN_USER_PATH, RestClient},
     send::{self, ComposeError, ComposedMessage, SentMessage},
     snowflake::{ConversationAddress, channel_name, message_id},
 };
@@ -186,7 +186,9 @@ impl DiscordChannel {
         };
         match self.edit_message(channel_id, message_id, &composed.clone().text_only()).await {
             Ok(sent) if sent.has_files_of(composed) => Ok(sent),
-            Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
+            Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. } | SendError::AccountRefused { .. })) => {
+                Err(error)
+            }
             Ok(_) | Err(_) => Err(refusal_error),
         }
     }
@@ -245,7 +247,7 @@ impl DiscordChannel {
         if let Some(user_id) = self.bot_user_id.get() {
             return Ok(user_id);
         }
-        let user: IdResponse = self.client.request(ApiRequest::get("/users/@me")).await?;
+        let user: IdResponse = self.client.request(ApiRequest::get(OWN_USER_PATH)).await?;
         Ok(self.bot_user_id.get_or_init(|| user.id))
     }
 
@@ -277,6 +279,14 @@ impl Channel for DiscordChannel {
             capabilities.voice = VoiceRule::AudioFile;
         }
         capabilities
+    }
+
+    fn state(&self) -> ChannelState {
+        self.client.account().state()
+    }
+
+    async fn next_state(&self, state: &ChannelState) -> ChannelState {
+        self.client.account().next_state(state).await
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
@@ -335,7 +345,7 @@ impl Channel for DiscordChannel {
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        let response: Result<IgnoredAny, _> = self.client.request(ApiRequest::get("/users/@me")).await;
+        let response: Result<IgnoredAny, _> = self.client.request(ApiRequest::get(OWN_USER_PATH)).await;
         response.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Harmless))
     }
 

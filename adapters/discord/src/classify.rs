@@ -102,7 +102,7 @@ fn is_permanent(error: &ApiError) -> bool {
         160_005, // Thread is locked
         50_278,  // Cannot send messages to this user due to having no mutual guilds
     ];
-    matches!(error.status, 401 | 403 | 404) || CODES.contains(&error.code)
+    matches!(error.status, 403 | 404) || CODES.contains(&error.code)
 }
 
 /// Classifies "Invalid Form Body" by the first field that its error tree names.
@@ -135,7 +135,6 @@ fn user_reason(error: &ApiError) -> String {
         50_013 => "the bot lacks a permission in the channel: Send Messages, Attach Files or another one",
         50_083 | 160_005 => "the thread is closed",
         50_173 => "the channel doesn't accept voice messages",
-        _ if error.status == 401 => "Discord no longer accepts the bot's token",
         _ => "",
     };
     if !reason.is_empty() {
@@ -159,13 +158,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rest::refuse_account;
 
     fn no(status: u16, code: u64) -> CallError {
         refused(status, code, "something", Value::Null)
     }
 
     fn refused(status: u16, code: u64, message: &str, errors: Value) -> CallError {
-        CallError::Refused(ApiError { status, code, message: message.to_owned(), errors })
+        refuse_account(CallError::Refused(ApiError { status, code, message: message.to_owned(), errors }))
     }
 
     /// The name of what follows, which is what routing branches on.
@@ -176,6 +176,7 @@ mod tests {
             SendError::Refused { refusal: Refusal::Item { index }, .. } => format!("item {index}"),
             SendError::Refused { refusal, .. } => format!("{refusal:?}"),
             SendError::Forbidden { .. } => "forbidden".to_owned(),
+            SendError::AccountRefused { .. } => "account refused".to_owned(),
             SendError::Unreadable { .. } => "unreadable".to_owned(),
             SendError::InDoubt { .. } => "in doubt".to_owned(),
         }
@@ -185,7 +186,8 @@ mod tests {
     #[case(500, 0, "not sent")]
     #[case(503, 0, "not sent")]
     #[case(400, 130_000, "not sent")]
-    #[case(401, 0, "forbidden")]
+    #[case(401, 0, "account refused")]
+    #[case(401, 40_001, "account refused")]
     #[case(403, 50_001, "forbidden")]
     #[case(403, 50_013, "forbidden")]
     #[case(403, 50_007, "forbidden")]
@@ -282,7 +284,9 @@ mod tests {
     #[test]
     fn user_reason_is_worded_for_the_person() {
         let words = |error| match classify_error(error, ApiOperation::Text) {
-            SendError::Forbidden { reason } | SendError::Refused { reason, .. } => reason,
+            SendError::Forbidden { reason }
+            | SendError::Refused { reason, .. }
+            | SendError::AccountRefused { reason } => reason,
             other => format!("{other:?}"),
         };
         let errors = json!({"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be shorter."}]}});

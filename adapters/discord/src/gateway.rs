@@ -22,8 +22,8 @@ use self::protocol::{CLOSE_KEEPING_SESSION, ClientFrame, GatewayProtocol, Protoc
 use crate::{
     GatewayTimeouts,
     rest::{
-        DiscordError, RestClient, RetryTracker, TrustedHosts, delay_after_error, describe_websocket_error,
-        get_gateway_bot, next_delay_logged,
+        DiscordError, REVOKED_TEXT, RestClient, RetryTracker, TrustedHosts, delay_after_error,
+        describe_websocket_error, get_gateway_bot, next_delay_logged,
     },
 };
 
@@ -69,9 +69,13 @@ impl GatewaySession {
             // A connection that can't be read would look dead.
             let Some(Ok(permit)) = stop.run_until_cancelled(events.reserve()).await else { return Ok(()) };
             let Some(connected) = stop.run_until_cancelled(self.connect()).await else { return Ok(()) };
-            let closed = self.run_connection(connected?, &events, permit, stop).await;
+            let token = self.rest.account().last_token();
+            let closed = self.run_connection(connected, &token, &events, permit, stop).await;
             let Some((reconnect, reason)) = closed else { return Ok(()) };
             tracing::debug!(reason, "the gateway connection closed");
+            if matches!(reconnect, Reconnect::AccountRefused) {
+                self.rest.account().close(&token, REVOKED_TEXT);
+            }
             let delay = self.reconnect_delay(reconnect, &reason)?;
             if stop.run_until_cancelled(sleep(delay)).await.is_none() {
                 return Ok(());
@@ -80,11 +84,11 @@ impl GatewaySession {
     }
 
     /// Opens a connection, with as many attempts as it takes.
-    async fn connect(&mut self) -> Result<WebSocket, DiscordError> {
+    async fn connect(&mut self) -> WebSocket {
         loop {
-            let url = self.gateway_url().await?;
+            let url = self.gateway_url().await;
             match self.rest.open_websocket(url).await {
-                Ok(socket) => return Ok(socket),
+                Ok(socket) => return socket,
                 Err(reason) => sleep(next_delay_logged(&mut self.retries, &reason)).await,
             }
             self.protocol.on(ProtocolEvent::ConnectFailed, Instant::now().into_std());
@@ -92,17 +96,17 @@ impl GatewaySession {
     }
 
     /// Waits until a connection may be opened, and returns where.
-    async fn gateway_url(&mut self) -> Result<Url, DiscordError> {
+    async fn gateway_url(&mut self) -> Url {
         let trusted_hosts = TrustedHosts::for_api_server(self.rest.origin());
         loop {
             if let Some(url) = self.protocol.resume_url().and_then(|url| trusted_hosts.gateway_url(url)) {
-                return Ok(url);
+                return url;
             }
             if let (true, Some(identified_at)) = (self.protocol.needs_identify(), self.protocol.identified_at) {
                 sleep_until(Instant::from_std(identified_at) + self.timeouts.identify_interval).await;
             }
             let delay = match get_gateway_bot(&self.rest).await {
-                Err(error) => delay_after_error(&mut self.retries, &error)?,
+                Err(error) => delay_after_error(&mut self.retries, &error),
                 Ok(gateway) => match (gateway.wait_until_reset(), trusted_hosts.gateway_url(&gateway.url)) {
                     (Some(wait), _) if self.protocol.needs_identify() => {
                         if !std::mem::replace(&mut self.is_limit_reported, true) {
@@ -114,7 +118,7 @@ impl GatewaySession {
                     }
                     (_, Some(url)) => {
                         self.is_limit_reported = false;
-                        return Ok(url);
+                        return url;
                     }
                     (_, None) => next_delay_logged(&mut self.retries, &UNTRUSTED_URL_TEXT),
                 },
@@ -127,6 +131,7 @@ impl GatewaySession {
     async fn run_connection(
         &mut self,
         mut socket: WebSocket,
+        token: &SecretString,
         events: &mpsc::Sender<GatewayEvent>,
         permit: Permit<'_, GatewayEvent>,
         stop: &CancellationToken,
@@ -137,9 +142,7 @@ impl GatewaySession {
             let is_open = !matches!(event, ProtocolEvent::Closed { .. });
             let sent = match self.protocol.on(event, Instant::now().into_std()) {
                 ProtocolAction::None => Some(Ok(())),
-                ProtocolAction::Send(frame) => {
-                    stop.run_until_cancelled(send_frame(self.rest.token(), &mut socket, &frame)).await
-                }
+                ProtocolAction::Send(frame) => stop.run_until_cancelled(send_frame(token, &mut socket, &frame)).await,
                 ProtocolAction::Emit { event, is_ready } => {
                     permit.take().expect("nothing is read without a permit").send(event);
                     if is_ready {
@@ -169,7 +172,7 @@ impl GatewaySession {
 
     fn reconnect_delay(&mut self, reconnect: Reconnect, reason: &str) -> Result<Duration, DiscordError> {
         Ok(match reconnect {
-            Reconnect::Backoff => self.retries.next_delay(),
+            Reconnect::Backoff | Reconnect::AccountRefused => self.retries.next_delay(),
             Reconnect::Outage { is_session_dropped } => {
                 if is_session_dropped {
                     tracing::info!("Discord invalidated the session; identifying again");

@@ -32,7 +32,7 @@ use self::{
 use crate::{
     DiscordChannel, DiscordError, DiscordSettings, GatewayTimeouts,
     gateway::GatewaySession,
-    rest::{ApiRequest, RestClient, RetryTracker, delay_after_error, next_delay_logged},
+    rest::{ApiRequest, OWN_USER_PATH, RestClient, RetryTracker, delay_after_error, next_delay_logged},
     snowflake::{self, channel_name},
 };
 
@@ -65,18 +65,28 @@ impl DiscordListener {
     }
 
     /// Listens until `stop`, and saves a last checkpoint; Discord keeps the session for a while. Retries while Discord
-    /// can't be reached.
+    /// can't be reached, and begins again once it accepts an account that it has refused.
     ///
     /// # Errors
-    /// If Discord rejects the token, or refuses the bot for good.
+    /// If Discord refuses the bot for good.
     pub async fn run(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> Result<(), DiscordError> {
+        let account = self.channel.client().account();
+        while stop.run_until_cancelled(account.wait_until_open()).await.is_some() {
+            let connection = stop.child_token();
+            let listening = self.listen(Arc::clone(&inbound), &connection);
+            account.cancel_when_closed(listening, || connection.cancel()).await?;
+        }
+        Ok(())
+    }
+
+    async fn listen(&self, inbound: Arc<dyn Inbound>, stop: &CancellationToken) -> Result<(), DiscordError> {
         let Self { settings, channel, timeouts } = self;
-        let rest = channel.client().clone();
+        let (rest, timeouts) = (channel.client().clone(), *timeouts);
         let setup = async {
-            let (identity, now_ms) = identify_bot(&rest, timeouts).await?;
-            Ok::<_, DiscordError>((identity, load_checkpoint(inbound.as_ref(), now_ms, timeouts).await))
+            let (identity, now_ms) = identify_bot(&rest, timeouts).await;
+            (identity, load_checkpoint(inbound.as_ref(), now_ms, timeouts).await)
         };
-        let Some((identity, checkpoint)) = stop.run_until_cancelled(setup).await.transpose()? else { return Ok(()) };
+        let Some((identity, checkpoint)) = stop.run_until_cancelled(setup).await else { return Ok(()) };
         let names = settings.commands.iter().map(|command| command.name.clone()).collect();
         let cache = Arc::clone(channel.cache());
         cache.restore_boosted(&checkpoint.boosted_guilds);
@@ -102,20 +112,20 @@ impl DiscordListener {
 
 /// Requests the bot's identity until Discord responds. Returns it with the time of the response, in milliseconds since
 /// 1970.
-async fn identify_bot(rest: &RestClient, timeouts: GatewayTimeouts) -> Result<(BotIdentity, u64), DiscordError> {
+async fn identify_bot(rest: &RestClient, timeouts: GatewayTimeouts) -> (BotIdentity, u64) {
     let mut retries = timeouts.new_retry_tracker();
     loop {
-        let (user, date): (Value, _) = request_with_retry(rest, "/users/@me", &mut retries).await?;
+        let (user, date): (Value, _) = request_with_retry(rest, OWN_USER_PATH, &mut retries).await;
         let now_ms = server_time_ms(date);
         // The application of an old bot has a different id than its user.
-        let (application, _): (Value, _) = request_with_retry(rest, "/applications/@me", &mut retries).await?;
+        let (application, _): (Value, _) = request_with_retry(rest, "/applications/@me", &mut retries).await;
         if let (Some(user_id), Some(application_id)) =
             (snowflake::read(&user, "id"), snowflake::read(&application, "id"))
         {
             retries.reset();
             let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
             tracing::info!(bot = name, "listening on Discord");
-            return Ok((BotIdentity { user_id, application_id }, now_ms));
+            return (BotIdentity { user_id, application_id }, now_ms);
         }
         tokio::time::sleep(next_delay_logged(&mut retries, &"the server did not answer like Discord")).await;
     }
@@ -136,11 +146,11 @@ async fn request_with_retry<T: DeserializeOwned>(
     rest: &RestClient,
     path: &str,
     retries: &mut RetryTracker,
-) -> Result<(T, Option<u64>), DiscordError> {
+) -> (T, Option<u64>) {
     loop {
         match rest.request_with_date(ApiRequest::get(path)).await {
-            Ok(response) => return Ok(response),
-            Err(error) => tokio::time::sleep(delay_after_error(retries, &error)?).await,
+            Ok(response) => return response,
+            Err(error) => tokio::time::sleep(delay_after_error(retries, &error)).await,
         }
     }
 }
@@ -201,7 +211,7 @@ mod tests {
             }
         });
         let rest = RestClient::new(&"token".into(), Some(&address.into()), HttpTimeouts::default(), None).unwrap();
-        let (us, now) = identify_bot(&rest, GatewayTimeouts::default()).await.unwrap();
+        let (us, now) = identify_bot(&rest, GatewayTimeouts::default()).await;
         serving.abort();
         assert_eq!(us, BotIdentity { user_id: 7, application_id: 7 });
         now

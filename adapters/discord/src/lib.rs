@@ -29,13 +29,13 @@ use crate::rest::{ApiError, RetryTracker};
 pub use channel::DiscordChannel;
 pub use inbound::DiscordListener;
 pub use rest::DiscordError;
-pub use satchel_platform_http::HttpTimeouts;
+pub use satchel_platform_http::{BotToken, HttpTimeouts};
 
 /// A bot, and how it behaves.
 #[derive(Debug, Clone)]
 pub struct DiscordSettings {
     /// Its token, from the developer portal.
-    pub token: SecretString,
+    pub token: BotToken,
     /// A server other than Discord's own: `http(s)://host:port`. A user name or password in it is refused, because it
     /// would replace the token in the `Authorization` header.
     pub api_url: Option<SecretString>,

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
 use rate_limiter::RateLimiter;
 use reqwest::{
     RequestBuilder, Url,
@@ -21,12 +22,18 @@ use reqwest::{
 };
 use reqwest_websocket::{Upgrade, WebSocket};
 use satchel_domain::capabilities::RateLimits;
-use satchel_platform_http::{ApiClient, ApiClientSettings, HttpTimeouts, ServerUrl, UploadProgress, exchange};
+use satchel_platform_http::{
+    AccountSettings, ApiClient, ApiClientSettings, BotAccount, BotToken, HttpTimeouts, PlatformError, ServerUrl,
+    UploadProgress, exchange,
+};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use tokio::time::timeout;
 
-pub(crate) use request::{ApiError, ApiRequest, CallError};
+pub(crate) use request::{ApiError, ApiRequest, CallError, REVOKED_TEXT, refuse_account};
 
 /// Discord's server, unless another one is configured.
 const DEFAULT_API_URL: &str = "https://discord.com";
@@ -37,8 +44,8 @@ const API_PATH: &str = "/api/v10";
 /// The user agent in Discord's format (Reference, User Agent). The project has no URL, so its name is used.
 const USER_AGENT: &str = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
 
-/// Pause after a rejection that names no `Retry-After`: a 429 of a proxy in front of Discord, and a
-/// 401. Ten thousand such responses in ten minutes would ban the address (Rate Limits, Invalid Request Limit).
+/// Pause after a rejection that names no `Retry-After`: a 429 of a proxy in front of Discord. Ten thousand such responses in
+/// ten minutes would ban the address (Rate Limits, Invalid Request Limit).
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The longest wait that Discord can request, so that an absurd number doesn't end the bot. Its limit of session starts
@@ -47,6 +54,13 @@ pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The domains of Discord's own gateways.
 const DISCORD_HOSTS: [&str; 2] = ["discord.gg", "discord.com"];
+
+/// How an owner gets a new token.
+const NEW_TOKEN_TEXT: &str = "create a new token in the developer portal (discord.com/developers/applications: your \
+    application, Bot, Reset Token)";
+
+/// The path of the bot's own user, by which a token is checked.
+pub(crate) const OWN_USER_PATH: &str = "/users/@me";
 
 /// Why the bot can't work.
 #[derive(Debug, thiserror::Error)]
@@ -59,13 +73,7 @@ pub enum DiscordError {
     Address,
     #[error(transparent)]
     Client(#[from] satchel_platform_http::ClientError),
-    /// Discord rejects the token.
-    #[error(
-        "Discord doesn't accept this token; create a new one in the developer portal \
-         (discord.com/developers/applications): your application, Bot, Reset Token"
-    )]
-    UnknownToken,
-    /// Discord refused something else.
+    /// Discord refused the bot.
     #[error("Discord refused: {reason}")]
     Refused {
         /// Discord's message, and what can be done about it.
@@ -73,11 +81,11 @@ pub enum DiscordError {
     },
 }
 
-/// Calls the REST API. None of its errors, log lines or `Debug` output contains the token or the server's address.
+/// Calls the REST API as long as Discord accepts the token. None of its errors, log lines or `Debug` output contains the token or the server's address.
 #[derive(Clone)]
 pub(crate) struct RestClient {
     api: ApiClient,
-    token: SecretString,
+    account: BotAccount,
     has_custom_server: bool,
     rate_limiter: RateLimiter,
 }
@@ -86,14 +94,12 @@ impl RestClient {
     /// Creates a client of Discord's server, or of the one at `api_url`, with these rate limits; without any, it only
     /// respects a 429.
     pub(crate) fn new(
-        token: &SecretString,
+        token: &BotToken,
         api_url: Option<&SecretString>,
         timeouts: HttpTimeouts,
         rate_limits: Option<RateLimits>,
     ) -> Result<Self, DiscordError> {
-        let token = token.expose_secret().trim();
-        let token = token.strip_prefix("Bot ").unwrap_or(token);
-        if !is_token(token) {
+        if parse_token(token.text()).is_none() {
             return Err(DiscordError::Token);
         }
         let server = ServerUrl::parse(api_url.map_or(DEFAULT_API_URL, |url| url.expose_secret()));
@@ -102,12 +108,8 @@ impl RestClient {
         // The gateway's WebSocket uses the same client and needs HTTP/1.1.
         let settings = ApiClientSettings { server, user_agent: USER_AGENT, http1_only: true, timeouts };
         let api = ApiClient::new(settings)?;
-        Ok(Self {
-            api,
-            token: token.into(),
-            has_custom_server: api_url.is_some(),
-            rate_limiter: RateLimiter::new(rate_limits),
-        })
+        let account = BotAccount::new(token, account_settings(&api)).ok_or(DiscordError::Token)?;
+        Ok(Self { api, account, has_custom_server: api_url.is_some(), rate_limiter: RateLimiter::new(rate_limits) })
     }
 
     /// Opens a WebSocket with the same HTTP client, and so through the same proxy. Adds no token. The error is for the
@@ -121,8 +123,9 @@ impl RestClient {
         }
     }
 
-    pub(crate) fn token(&self) -> &SecretString {
-        &self.token
+    /// The account, which Discord may refuse.
+    pub(crate) fn account(&self) -> &BotAccount {
+        &self.account
     }
 
     /// Returns the server's host, if it isn't Discord's own.
@@ -150,12 +153,9 @@ impl RestClient {
         &self,
         request: ApiRequest,
     ) -> Result<(T, Option<u64>), CallError> {
-        let builder = self.build_request(&request);
-        let builder = match request.body() {
-            Some(body) => builder.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body),
-            None => builder,
-        };
-        self.execute(&request, builder, &UploadProgress::none()).await
+        let token = self.call_token()?;
+        let builder = build_json_request(&self.api, &token, &request);
+        self.execute(&request, &token, builder, &UploadProgress::none()).await
     }
 
     /// Sends a request with files. Its own body is ignored, because it is a field of the form; `progress` tracks the
@@ -166,41 +166,68 @@ impl RestClient {
         form: Form,
         progress: &UploadProgress,
     ) -> Result<T, CallError> {
-        self.execute(&request, self.build_request(&request).multipart(form), progress)
-            .await
-            .map(|(response, _)| response)
+        let token = self.call_token()?;
+        let builder = build_request(&self.api, &token, &request).multipart(form);
+        self.execute(&request, &token, builder, progress).await.map(|(response, _)| response)
+    }
+
+    /// The token for a call, unless the channel is closed.
+    fn call_token(&self) -> Result<SecretString, CallError> {
+        self.account.token()
     }
 
     async fn execute<T: DeserializeOwned>(
         &self,
         request: &ApiRequest,
+        token: &SecretString,
         builder: RequestBuilder,
         progress: &UploadProgress,
     ) -> Result<(T, Option<u64>), CallError> {
         let mut permit = self.rate_limiter.acquire(request).await?;
         let response = exchange(builder, progress, self.timeouts()).await?;
         permit.record_headers(&response.headers);
-        let decoded = request::decode(&response, &self.token);
-        match &decoded {
-            Err(CallError::RateLimited { retry_after, global, .. }) => {
-                permit.close_route(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
-            }
-            // Interactions have their own tokens.
-            Err(CallError::Refused(ApiError { status: 401, .. })) if !request.is_interaction() => {
-                permit.close_route(DEFAULT_RETRY_AFTER, true);
-            }
-            _ => {}
+        let decoded = request::decode(&response, token);
+        if let Err(CallError::RateLimited { retry_after, global, .. }) = &decoded {
+            permit.close_route(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
         }
+        // Interactions have their own tokens.
+        let decoded = match request.is_interaction() {
+            true => decoded,
+            false => self.account.close_if_refused(token, decoded.map_err(refuse_account)),
+        };
         decoded.map(|decoded| (decoded, request::parse_date(&response.headers)))
     }
+}
 
-    fn build_request(&self, request: &ApiRequest) -> RequestBuilder {
-        let mut authorization = HeaderValue::try_from(format!("Bot {}", self.token.expose_secret()))
-            .expect("a token is letters, digits, dots, dashes and underscores");
-        authorization.set_sensitive(true);
-        let builder = self.api.request(request.method().clone(), &format!("{API_PATH}{}", request.path()));
-        builder.header(AUTHORIZATION, authorization)
+/// How Discord's tokens are checked: by the bot's own user.
+fn account_settings(api: &ApiClient) -> AccountSettings {
+    let api = api.clone();
+    let check = move |token: SecretString| {
+        let api = api.clone();
+        async move {
+            let builder = build_json_request(&api, &token, &ApiRequest::get(OWN_USER_PATH));
+            let response = exchange(builder, &UploadProgress::none(), api.timeouts()).await;
+            response.and_then(|response| request::decode::<IgnoredAny>(&response, &token)).is_ok()
+        }
+        .boxed()
+    };
+    AccountSettings { platform: ApiError::PLATFORM, remedy: NEW_TOKEN_TEXT, parse: parse_token, check: Box::new(check) }
+}
+
+fn build_json_request(api: &ApiClient, token: &SecretString, request: &ApiRequest) -> RequestBuilder {
+    let builder = build_request(api, token, request);
+    match request.body() {
+        Some(body) => builder.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body),
+        None => builder,
     }
+}
+
+fn build_request(api: &ApiClient, token: &SecretString, request: &ApiRequest) -> RequestBuilder {
+    let mut authorization = HeaderValue::try_from(format!("Bot {}", token.expose_secret()))
+        .expect("a token is letters, digits, dots, dashes and underscores");
+    authorization.set_sensitive(true);
+    let builder = api.request(request.method().clone(), &format!("{API_PATH}{}", request.path()));
+    builder.header(AUTHORIZATION, authorization)
 }
 
 impl fmt::Debug for RestClient {
@@ -222,6 +249,13 @@ pub(crate) fn describe_websocket_error(error: reqwest_websocket::Error) -> Strin
     cause.to_string()
 }
 
+/// Reads a token as it is configured.
+fn parse_token(token: &SecretString) -> Option<SecretString> {
+    let text = token.expose_secret().trim();
+    let text = text.strip_prefix("Bot ").unwrap_or(text);
+    is_token(text).then(|| text.into())
+}
+
 /// Whether a text has the form of a token, which is safe in a header.
 fn is_token(text: &str) -> bool {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
@@ -240,17 +274,15 @@ pub(crate) fn next_delay_logged(retries: &mut RetryTracker, error: &dyn Display)
 }
 
 /// Returns the delay before a failed call is retried.
-///
-/// # Errors
-/// If Discord rejects the token: no further attempt can help.
-pub(crate) fn delay_after_error(retries: &mut RetryTracker, error: &CallError) -> Result<Duration, DiscordError> {
+pub(crate) fn delay_after_error(retries: &mut RetryTracker, error: &CallError) -> Duration {
     match error {
-        CallError::Refused(ApiError { status: 401, .. }) => Err(DiscordError::UnknownToken),
+        // The account has logged it, and ends what is retried.
+        CallError::AccountRefused { .. } => retries.next_delay(),
         CallError::RateLimited { retry_after, .. } => {
             let delay = next_delay_logged(retries, error);
-            Ok(delay.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER)))
+            delay.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER))
         }
-        _ => Ok(next_delay_logged(retries, error)),
+        _ => next_delay_logged(retries, error),
     }
 }
 
@@ -324,7 +356,6 @@ mod tests {
     use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
     use rstest::rstest;
     use satchel_platform_http::ApiResponse;
-    use serde::de::IgnoredAny;
     use serde_json::{Value, json};
 
     use super::*;
@@ -334,20 +365,19 @@ mod tests {
     };
 
     #[test]
-    fn rate_limit_is_awaited_and_invalid_token_fails() {
+    fn rate_limit_is_awaited_and_refused_account_is_no_outage() {
         let mut retries = GatewayTimeouts::default().new_retry_tracker();
         let limited = |seconds| CallError::RateLimited {
             retry_after: Some(Duration::from_secs(seconds)),
             global: false,
             reason: String::new(),
         };
-        assert_eq!(delay_after_error(&mut retries, &limited(90)).unwrap(), Duration::from_secs(90));
-        assert_eq!(delay_after_error(&mut retries, &limited(u64::MAX)).unwrap(), MAX_RETRY_AFTER);
-        let refused =
-            |status| CallError::Refused(ApiError { status, code: 0, message: String::new(), errors: Value::Null });
-        assert!(delay_after_error(&mut retries, &refused(500)).is_ok());
-        let error = delay_after_error(&mut retries, &refused(401)).unwrap_err().to_string();
-        assert!(error.contains("developer portal") && error.contains("Reset Token"), "{error}");
+        assert_eq!(delay_after_error(&mut retries, &limited(90)), Duration::from_secs(90));
+        assert_eq!(delay_after_error(&mut retries, &limited(u64::MAX)), MAX_RETRY_AFTER);
+        let mut retries = GatewayTimeouts::default().new_retry_tracker();
+        let refused = CallError::AccountRefused { reason: "no longer accepts the bot's token".to_owned() };
+        assert!(delay_after_error(&mut retries, &refused) <= GatewayTimeouts::default().min_retry_delay);
+        assert!(retries.start_outage(()), "no outage was reported");
     }
 
     /// From the bytes of an answer, or from what came in its place, to what the part is told.
@@ -377,7 +407,7 @@ mod tests {
             (502, "<html>"),
             (504, r#"{"message":"504: Gateway Timeout","code":0}"#),
         ] {
-            let decoded = read::<IgnoredAny>(status, None, body);
+            let decoded = read::<IgnoredAny>(status, None, body).map_err(refuse_account);
             let outcome = decoded.map_err(|error| classify_error(error, ApiOperation::Text));
             writeln!(table, "{status} {body}\n  {outcome:?}").unwrap();
         }
@@ -420,7 +450,8 @@ mod tests {
         let url = client.api.url(API_PATH);
         assert_eq!((client.custom_server_host(), url.as_str()), (Some("host"), "http://host:8080/api/v10"));
         let of_discord = RestClient::new(&" Bot abc.d ".into(), None, HttpTimeouts::default(), None).unwrap();
-        assert_eq!((of_discord.custom_server_host(), of_discord.token().expose_secret()), (None, "abc.d"));
+        let token = of_discord.account().last_token();
+        assert_eq!((of_discord.custom_server_host(), token.expose_secret()), (None, "abc.d"));
     }
 
     fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, body: &str) -> Result<T, CallError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, Sender,
+    ChannelCapabilities, ChannelName, ChannelState, ConversationId, FileReference, MessageRef, PartContent, Sender,
     delivery::SendError,
 };
 use satchel_ports::{
@@ -61,6 +61,14 @@ impl Channel for MeasuredChannel {
 
     fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
         self.inner.can_write(conversation, sender)
+    }
+
+    fn state(&self) -> ChannelState {
+        self.inner.state()
+    }
+
+    async fn next_state(&self, state: &ChannelState) -> ChannelState {
+        self.inner.next_state(state).await
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
@@ -123,6 +131,7 @@ fn answer_label(result: &Result<Vec<MessageRef>, SendError>) -> &'static str {
         Err(SendError::NotSent { .. }) => "not_sent",
         Err(SendError::Refused { .. }) => "refused",
         Err(SendError::Forbidden { .. }) => "forbidden",
+        Err(SendError::AccountRefused { .. }) => "account_refused",
         Err(SendError::Unreadable { .. }) => "unreadable",
         Err(SendError::InDoubt { .. }) => "in_doubt",
     }

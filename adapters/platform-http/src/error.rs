@@ -35,6 +35,12 @@ pub enum CallError<E: PlatformError> {
         global: bool,
         reason: String,
     },
+    /// The platform refuses the bot's credentials, and nothing else of the request was looked at.
+    #[error("{} {reason}", E::PLATFORM)]
+    AccountRefused {
+        /// Text that follows the platform's name.
+        reason: String,
+    },
     #[error("{0}")]
     Refused(E),
 }
@@ -65,6 +71,7 @@ impl<E: PlatformError> CallError<E> {
                 let retry_after_ms = retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
                 SendError::NotSent { retry_after_ms, reason }
             }
+            Self::AccountRefused { .. } => SendError::AccountRefused { reason },
             Self::Unreadable { reason } => SendError::Unreadable { reason },
             // A 413 with any body means that the request was not read to its end: many servers are behind a proxy that
             // has a limit of its own.
@@ -121,6 +128,10 @@ pub(crate) mod tests {
             ),
             (CallError::InvalidResponse { status: 413, reason: reason() }, Ok(too_large)),
             (CallError::Unreadable { reason: reason() }, Ok(SendError::Unreadable { reason: reason() })),
+            (
+                CallError::AccountRefused { reason: reason() },
+                Ok(SendError::AccountRefused { reason: "Stub why".to_owned() }),
+            ),
             (limited(Some(Duration::from_millis(7_250))), Ok(not_sent(Some(7_250), "why"))),
             (limited(Some(Duration::MAX)), Ok(not_sent(Some(u64::MAX), "why"))),
             (limited(None), Ok(not_sent(None, "why"))),

@@ -7,24 +7,31 @@ mod response;
 
 use std::{fmt, time::Duration};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use reqwest::{
     Method, RequestBuilder,
     header::{CONTENT_TYPE, HeaderValue},
     multipart::Form,
 };
 use satchel_platform_http::{
-    ApiClient, ApiClientSettings, HttpTimeouts, ServerUrl, UploadProgress, exchange, read_response, redact_token,
+    AccountSettings, ApiClient, ApiClientSettings, BotAccount, BotToken, HttpTimeouts, PlatformError, ServerUrl,
+    UploadProgress, exchange, read_response, redact_token,
 };
 use satchel_ports::ByteStream;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use teloxide::requests::Payload;
 
 pub(crate) use response::{ApiError, CallError};
 
 /// Telegram's Bot API server, used unless another one is configured.
 const TELEGRAM_API_URL: &str = "https://api.telegram.org";
+
+/// How an owner gets a new token.
+const NEW_TOKEN_TEXT: &str = "get the current token from @BotFather";
 
 /// Why the bot can't work.
 #[derive(Debug, thiserror::Error)]
@@ -37,10 +44,7 @@ pub enum TelegramError {
     Address,
     #[error(transparent)]
     Client(#[from] satchel_platform_http::ClientError),
-    /// Telegram does not accept the token, or no longer.
-    #[error("Telegram doesn't accept this token; get the current one from @BotFather")]
-    UnknownToken,
-    /// Telegram refused another request.
+    /// Telegram refused a request.
     #[error("Telegram refused: {reason}")]
     Refused {
         /// Telegram's reason, and what can be done about it.
@@ -63,24 +67,23 @@ pub(crate) struct Download {
     pub(crate) content: ByteStream,
 }
 
-/// Calls the Bot API. No error, log line or `Debug` of it holds the token, a URL with it, or the credentials of the
-/// server's URL.
+/// Calls the Bot API as long as Telegram accepts the token. No error, log line or `Debug` of it holds the token, a URL with
+/// it, or the credentials of the server's URL.
 #[derive(Clone)]
 pub(crate) struct BotClient {
     api: ApiClient,
-    token: SecretString,
+    account: BotAccount,
     custom_server: bool,
 }
 
 impl BotClient {
     /// Creates a client for Telegram's server, or for the one at `api_url`.
     pub(crate) fn new(
-        token: &SecretString,
+        token: &BotToken,
         api_url: Option<&SecretString>,
         timeouts: HttpTimeouts,
     ) -> Result<Self, TelegramError> {
-        let token = token.expose_secret().trim();
-        if !is_token(token) {
+        if parse_token(token.text()).is_none() {
             return Err(TelegramError::Token);
         }
         let server = api_url.map_or(TELEGRAM_API_URL, |url| url.expose_secret());
@@ -89,7 +92,13 @@ impl BotClient {
         let user_agent = concat!("satchel/", env!("CARGO_PKG_VERSION"));
         let settings = ApiClientSettings { server, user_agent, http1_only: false, timeouts };
         let api = ApiClient::new(settings)?;
-        Ok(Self { api, token: token.into(), custom_server: own_server })
+        let account = BotAccount::new(token, account_settings(&api)).ok_or(TelegramError::Token)?;
+        Ok(Self { api, account, custom_server: own_server })
+    }
+
+    /// The account, which Telegram may refuse.
+    pub(crate) fn account(&self) -> &BotAccount {
+        &self.account
     }
 
     /// Whether it calls another server than Telegram's.
@@ -99,7 +108,7 @@ impl BotClient {
 
     /// Returns a foreign text without the token.
     pub(crate) fn redact_token(&self, text: &str) -> String {
-        redact_token(text, &self.token)
+        redact_token(text, &self.account.last_token())
     }
 
     /// Calls a method and decodes its result as `T`, which holds only the needed fields.
@@ -120,10 +129,9 @@ impl BotClient {
         body: Vec<u8>,
         extra_timeout: Duration,
     ) -> Result<T, CallError> {
-        let json = HeaderValue::from_static("application/json");
-        let request = self.build_request(method).header(CONTENT_TYPE, json).body(body);
-        let timeouts = self.api.timeouts().with_extra_response_time(extra_timeout);
-        response::decode(&exchange(request, &UploadProgress::none(), timeouts).await?, &self.token)
+        let token = self.call_token()?;
+        let result = post_json(&self.api, &token, method, body, extra_timeout).await;
+        self.close_if_refused(&token, result).await
     }
 
     /// Calls a method with files. `progress` tracks the bodies of `form`.
@@ -133,13 +141,34 @@ impl BotClient {
         form: Form,
         progress: &UploadProgress,
     ) -> Result<T, CallError> {
-        let request = self.build_request(method).multipart(form);
-        response::decode(&exchange(request, progress, self.api.timeouts()).await?, &self.token)
+        let token = self.call_token()?;
+        let request = build_request(&self.api, &token, method).multipart(form);
+        let response = exchange(request, progress, self.api.timeouts()).await?;
+        self.close_if_refused(&token, response::decode(&response, &token)).await
+    }
+
+    /// The token for a call, unless the channel is closed.
+    fn call_token(&self) -> Result<SecretString, CallError> {
+        self.account.token()
+    }
+
+    /// Closes the channel if a method was refused because of the token.
+    async fn close_if_refused<T>(&self, token: &SecretString, result: Result<T, CallError>) -> Result<T, CallError> {
+        let result = match result {
+            Err(CallError::Refused(error)) if error.is_unknown_path() => {
+                let is_unknown = is_unknown_token(&self.api, token).await;
+                let unknown = || CallError::AccountRefused { reason: response::UNKNOWN_TEXT.to_owned() };
+                Err(if is_unknown { unknown() } else { CallError::Refused(error) })
+            }
+            result => result,
+        };
+        self.account.close_if_refused(token, result)
     }
 
     /// Downloads a file by the path that `getFile` returned.
     pub(crate) async fn download(&self, path: &str) -> Result<Download, CallError> {
-        let mut url = self.api.url(&format!("/file/bot{}", self.token.expose_secret()));
+        let token = self.call_token()?;
+        let mut url = self.api.url(&format!("/file/bot{}", token.expose_secret()));
         url.path_segments_mut().expect("http has paths").extend(path.split('/'));
         let HttpTimeouts { response: response_timeout, idle: idle_timeout, .. } = self.api.timeouts();
         let result = tokio::time::timeout(response_timeout, self.api.http().get(url).send()).await;
@@ -147,10 +176,11 @@ impl BotClient {
         let response = result.map_err(CallError::from_transport_error)?;
         if !response.status().is_success() {
             let response = read_response(response, idle_timeout).await?;
-            return Err(response::decode::<serde::de::IgnoredAny>(&response, &self.token).err().unwrap_or_else(|| {
+            let error = response::decode::<IgnoredAny>(&response, &token).err().unwrap_or_else(|| {
                 let reason = "the response is not the requested file".to_owned();
                 CallError::InvalidResponse { status: response.status, reason }
-            }));
+            });
+            return self.account.close_if_refused(&token, Err(error));
         }
         let bytes = response.content_length();
         let chunks = response.bytes_stream().boxed();
@@ -163,16 +193,54 @@ impl BotClient {
         });
         Ok(Download { bytes, content: content.boxed() })
     }
+}
 
-    fn build_request(&self, method: &str) -> RequestBuilder {
-        self.api.request(Method::POST, &format!("/bot{}/{method}", self.token.expose_secret()))
-    }
+/// How Telegram's tokens are checked: by the method that tells a bot who it is.
+fn account_settings(api: &ApiClient) -> AccountSettings {
+    let api = api.clone();
+    let check = move |token: SecretString| {
+        let api = api.clone();
+        async move { get_me(&api, &token).await.is_ok() }.boxed()
+    };
+    AccountSettings { platform: ApiError::PLATFORM, remedy: NEW_TOKEN_TEXT, parse: parse_token, check: Box::new(check) }
+}
+
+/// Whether a path is unknown because of its token, and not because of its method.
+async fn is_unknown_token(api: &ApiClient, token: &SecretString) -> bool {
+    matches!(get_me(api, token).await, Err(CallError::Refused(error)) if error.is_unknown_path())
+}
+
+async fn get_me(api: &ApiClient, token: &SecretString) -> Result<IgnoredAny, CallError> {
+    post_json(api, token, "getMe", b"{}".to_vec(), Duration::ZERO).await
+}
+
+async fn post_json<T: DeserializeOwned>(
+    api: &ApiClient,
+    token: &SecretString,
+    method: &str,
+    body: Vec<u8>,
+    extra_timeout: Duration,
+) -> Result<T, CallError> {
+    let json = HeaderValue::from_static("application/json");
+    let request = build_request(api, token, method).header(CONTENT_TYPE, json).body(body);
+    let timeouts = api.timeouts().with_extra_response_time(extra_timeout);
+    response::decode(&exchange(request, &UploadProgress::none(), timeouts).await?, token)
+}
+
+fn build_request(api: &ApiClient, token: &SecretString, method: &str) -> RequestBuilder {
+    api.request(Method::POST, &format!("/bot{}/{method}", token.expose_secret()))
 }
 
 impl fmt::Debug for BotClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BotClient").field("own_server", &self.custom_server).finish_non_exhaustive()
     }
+}
+
+/// Reads a token as it is configured.
+fn parse_token(token: &SecretString) -> Option<SecretString> {
+    let text = token.expose_secret().trim();
+    is_token(text).then(|| text.into())
 }
 
 /// Whether a text is a well-formed token. It becomes part of a URL path, so nothing else is accepted.

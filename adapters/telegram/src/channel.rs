@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId,
+    ChannelCapabilities, ChannelName, ChannelState, ConversationId, FileReference, MessageRef, PartContent, PartId,
     capabilities::{LookupRule, StreamRule, TextLimit, VoiceRule},
     delivery::{Refusal, SendError},
 };
@@ -195,6 +195,14 @@ impl Channel for TelegramChannel {
             capabilities.stream = StreamRule::Edits { interval_ms: interval_ms.max(GROUP_EDIT_INTERVAL_MS) };
         }
         capabilities
+    }
+
+    fn state(&self) -> ChannelState {
+        self.client.account().state()
+    }
+
+    async fn next_state(&self, state: &ChannelState) -> ChannelState {
+        self.client.account().next_state(state).await
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {

@@ -68,7 +68,7 @@ fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
             SendError::Forbidden { reason: user_reason(&text, &description) }
         }
         _ if operation == ApiOperation::Voice && contains_any(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
-        401 | 403 | 404 => SendError::Forbidden { reason: user_reason(&text, &description) },
+        403 | 404 => SendError::Forbidden { reason: user_reason(&text, &description) },
         _ if let Some(index) = failed_item_index(&text) => refused(Refusal::Item { index }),
         _ if contains_any(BAD_MARKUP) => refused(Refusal::BadMarkup),
         _ if contains_any(&["too big for a photo"]) => refused(Refusal::UnsupportedKind),
@@ -107,7 +107,9 @@ pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendErro
         return Ok(status.map_or(IdStatus::Unclear, |(_, status)| status));
     }
     match classify_error(error, ApiOperation::Probe) {
-        CallOutcome::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
+        CallOutcome::Failed(
+            error @ (SendError::NotSent { .. } | SendError::InDoubt { .. } | SendError::AccountRefused { .. }),
+        ) => Err(error),
         CallOutcome::Failed(_) | CallOutcome::NotModified | CallOutcome::Migrated { .. } => Ok(IdStatus::Unclear),
     }
 }
@@ -206,8 +208,7 @@ fn failed_item_index(text: &str) -> Option<usize> {
 /// Returns the description without its generic prefix.
 fn strip_prefix_text(description: &str) -> String {
     let stripped = description.split_once(": ").filter(|(before, _)| {
-        ["Bad Request", "Forbidden", "Unauthorized", "Internal Server Error", "Too Many Requests", "Conflict"]
-            .contains(before)
+        ["Bad Request", "Forbidden", "Internal Server Error", "Too Many Requests", "Conflict"].contains(before)
     });
     stripped.map_or(description, |(_, rest)| rest).to_owned()
 }
@@ -227,14 +228,13 @@ fn user_reason(text: &str, description: &str) -> String {
         ("thread not found", "the topic no longer exists"),
         ("topic_deleted", "the topic no longer exists"),
         ("topic_closed", "the topic is closed"),
-        ("unauthorized", "Telegram no longer accepts the bot's token"),
         ("rights", "the bot has no permission to write in the chat"),
         ("chat_write_forbidden", "the bot has no permission to write in the chat"),
         ("chat_restricted", "the bot has no permission to write in the chat"),
     ];
-    // A token that was never issued makes an unknown path.
+    // Tokens have been ruled out.
     if text == "not found" {
-        return "Telegram doesn't accept the bot's token".to_owned();
+        return "the Bot API's server doesn't know the request; it may be too old".to_owned();
     }
     let reason = reasons.into_iter().find(|(part, _)| text.contains(part));
     reason.map_or_else(|| strip_prefix_text(description), |(_, reason)| reason.to_owned())

@@ -37,14 +37,26 @@ impl TelegramListener {
         Self { settings, channel }
     }
 
-    /// Listens until `stop`; all updates stored by then are confirmed. Retries while Telegram can't be reached.
+    /// Listens until `stop`; all updates stored by then are confirmed. Retries while Telegram can't be reached, and begins
+    /// again once it accepts an account that it has refused: with a new token the bot may be another one, whose updates are
+    /// numbered differently.
     ///
     /// # Errors
-    /// When Telegram does not accept the token or the webhook, or when the webhook's listen address can't be bound.
+    /// When Telegram does not accept the webhook, or when the webhook's listen address can't be bound.
     pub async fn run(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> Result<(), TelegramError> {
+        let account = self.channel.client().account();
+        while stop.run_until_cancelled(account.wait_until_open()).await.is_some() {
+            let connection = stop.child_token();
+            let listening = self.listen(Arc::clone(&inbound), &connection);
+            account.cancel_when_closed(listening, || connection.cancel()).await?;
+        }
+        Ok(())
+    }
+
+    async fn listen(&self, inbound: Arc<dyn Inbound>, stop: &CancellationToken) -> Result<(), TelegramError> {
         let Self { settings, channel } = self;
         let client = channel.client();
-        let Some(bot) = setup::identify_bot(client, &settings.answers_in, &stop).await? else { return Ok(()) };
+        let Some(bot) = setup::identify_bot(client, &settings.answers_in, stop).await else { return Ok(()) };
         tracing::info!(bot = bot.username, "listening on Telegram");
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
         let reader = InboundReader::new(bot, settings.answers_in.clone(), commands);
@@ -55,8 +67,11 @@ impl TelegramListener {
             let processor = Arc::new(processor);
             let receiving = async {
                 let result = match &settings.webhook {
-                    Some(webhook) => webhook::run_webhook(client, webhook, Arc::clone(&processor), &stop).await,
-                    None => polling::poll(client, &processor, &stop).await,
+                    Some(webhook) => webhook::run_webhook(client, webhook, Arc::clone(&processor), stop).await,
+                    None => {
+                        polling::poll(client, &processor, stop).await;
+                        Ok(())
+                    }
                 };
                 cancelled.cancel();
                 result

@@ -22,5 +22,5 @@ mod settings;
 pub use bot::TelegramError;
 pub use channel::TelegramChannel;
 pub use inbound::TelegramListener;
-pub use satchel_platform_http::HttpTimeouts;
+pub use satchel_platform_http::{BotToken, HttpTimeouts};
 pub use settings::{BotCommand, LookupSettings, TelegramSettings, WebhookSettings};

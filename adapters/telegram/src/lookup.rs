@@ -212,9 +212,9 @@ impl Lookup<'_> {
         let member: BotMember =
             match self.client.request(&payload).await.map_err(|error| classify_error(error, ApiOperation::Probe)) {
                 Ok(member) => member,
-                Err(CallOutcome::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. }))) => {
-                    return Err(error);
-                }
+                Err(CallOutcome::Failed(
+                    error @ (SendError::NotSent { .. } | SendError::InDoubt { .. } | SendError::AccountRefused { .. }),
+                )) => return Err(error),
                 Err(_) => return Ok(Rights::Partial),
             };
         let is_admin = matches!(member.status.as_str(), "administrator" | "creator");

@@ -4,13 +4,14 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use satchel_domain::ChannelCapabilities;
 use satchel_http_server::ProxyRange;
+use satchel_platform_http::BotToken;
 use secrecy::SecretString;
 
 /// Settings of a bot.
 #[derive(Debug, Clone)]
 pub struct TelegramSettings {
     /// Its token, from @BotFather.
-    pub token: SecretString,
+    pub token: BotToken,
     /// URL of another Bot API server than Telegram's: `http(s)://host:port`. It may hold a user name and a password.
     pub api_url: Option<SecretString>,
     /// Capabilities of the server; without rate limits for test servers.

@@ -259,6 +259,15 @@ impl LoadedConfig {
         &self.config
     }
 
+    /// The file that a secret was read from, because a `…_file` key names it.
+    pub(crate) fn secret_file(&self, key: &str) -> Option<&Path> {
+        let setting = self.settings.iter().find(|setting| setting.key == key)?;
+        match &setting.origin {
+            SettingOrigin::ValueFile { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// What the configuration enables that isn't built yet.
     pub fn not_built(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.not_built.iter()

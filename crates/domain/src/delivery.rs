@@ -74,6 +74,13 @@ pub enum SendError {
         /// The platform's words.
         reason: String,
     },
+    /// The platform refuses the bot's account. It did not arrive, and may once the account is accepted again; nothing
+    /// else that is sent there arrives before.
+    #[error("the account is refused: {reason}")]
+    AccountRefused {
+        /// The reason, written for the person.
+        reason: String,
+    },
     /// The bytes of a file can't be read; nothing was sent.
     #[error("unreadable: {reason}")]
     Unreadable {
@@ -93,7 +100,11 @@ impl SendError {
     fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Self::NotSent { retry_after_ms, .. } => *retry_after_ms,
-            Self::InDoubt { .. } | Self::Refused { .. } | Self::Forbidden { .. } | Self::Unreadable { .. } => None,
+            Self::InDoubt { .. }
+            | Self::Refused { .. }
+            | Self::Forbidden { .. }
+            | Self::AccountRefused { .. }
+            | Self::Unreadable { .. } => None,
         }
     }
 }

@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod attachment;
 pub mod capabilities;
+pub mod channel_state;
 pub mod conversation;
 pub mod delivery;
 pub mod disk;
@@ -39,6 +40,7 @@ pub mod work_share;
 pub use agent::{AgentDirectory, AgentSummary, AllowedPeople};
 pub use attachment::{Attachment, AttachmentSource, LinkRevocation, MediaInfo, NewAttachment, StoredBlob, Visibility};
 pub use capabilities::ChannelCapabilities;
+pub use channel_state::{ChannelClosure, ChannelState};
 pub use conversation::{ChannelName, ConversationId};
 pub use disk::{DiskFull, DiskReserve, DiskSpace};
 pub use ending::Ending;

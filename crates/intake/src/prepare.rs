@@ -185,9 +185,12 @@ async fn fetch_file(
     }
 }
 
-/// Returns whether the platform responds, if only with a refusal.
+/// Returns whether the platform responds, if only with a refusal. One that refuses the account says nothing about a file.
 async fn is_reachable(channel: &dyn Channel) -> bool {
-    !matches!(channel.probe().await, Err(SendError::NotSent { .. } | SendError::InDoubt { .. }))
+    let probed = channel.probe().await;
+    let is_away =
+        matches!(probed, Err(SendError::NotSent { .. } | SendError::InDoubt { .. } | SendError::AccountRefused { .. }));
+    !is_away
 }
 
 enum AttemptError {

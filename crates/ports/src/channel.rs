@@ -1,10 +1,11 @@
 //! The port of a channel, where people write: one adapter a platform.
 
-use std::fmt;
+use std::{fmt, future};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, Sender, TurnId,
+    ChannelCapabilities, ChannelName, ChannelState, ConversationId, FileReference, MessageRef, PartContent, PartId,
+    Sender, TurnId,
     delivery::{Refusal, SendError},
 };
 
@@ -157,6 +158,8 @@ pub enum FileFetchError {
 ///   readable. Meanwhile, the channel sends nothing else there. If the platform can't be reached, it fails with
 ///   `NotSent` or `InDoubt` and may be retried.
 /// - `probe` changes nothing that a person can see.
+/// - Any call that the platform refuses because of the bot's credentials is `AccountRefused` and closes the channel. Until
+///   the platform accepts them, or others that are configured meanwhile, every call fails so without a request.
 /// - Files are streamed from the blob store: memory does not grow with their size.
 /// - Dropping a call cancels its request.
 /// - Every call ends: one that makes no progress for the adapter's timeout is an error.
@@ -174,6 +177,17 @@ pub trait Channel: Send + Sync {
     fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
         let _ = (conversation, sender);
         true
+    }
+
+    /// Returns whether the channel can be used. The default is for a channel without an account that could be refused.
+    fn state(&self) -> ChannelState {
+        ChannelState::Open
+    }
+
+    /// Waits until the state is another one than this, and returns it. The default is for a channel that is always open.
+    async fn next_state(&self, state: &ChannelState) -> ChannelState {
+        let _ = state;
+        future::pending().await
     }
 
     /// Sends a part as a new message.

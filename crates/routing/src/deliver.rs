@@ -4,6 +4,7 @@
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
 //! sent, or in doubt. Nothing else sends or edits; what arrives late a second time is looked for, and deleted, beside it.
 
+mod account;
 mod doubt;
 mod draft;
 mod handle;

@@ -4,6 +4,7 @@
 //! They go further than the port's: every kind of send meets every response of the platform's table and every way in
 //! which a connection fails, over the adapter's own HTTP client. What differs between platforms is data of the fixture.
 
+mod account;
 mod doubt;
 mod responses;
 mod secrets;
@@ -21,6 +22,7 @@ use satchel_ports::{Blobs, Channel, PostRequest};
 use uuid::Uuid;
 
 pub use self::{
+    account::refused_account_closes_channel_until_it_is_accepted,
     doubt::{
         connection_lost_after_request_is_in_doubt, delete_after_lost_response_succeeds,
         probe_reports_unreachable_platform, refused_connection_is_never_in_doubt,
@@ -118,6 +120,7 @@ pub enum ExpectedOutcome {
     },
     InDoubt,
     Forbidden,
+    AccountRefused,
     Refused(Refusal),
     Unreadable,
 }
@@ -129,6 +132,7 @@ impl From<Result<Vec<MessageRef>, SendError>> for ExpectedOutcome {
             Err(SendError::NotSent { retry_after_ms, .. }) => Self::NotSent { retry_after_ms },
             Err(SendError::InDoubt { .. }) => Self::InDoubt,
             Err(SendError::Forbidden { .. }) => Self::Forbidden,
+            Err(SendError::AccountRefused { .. }) => Self::AccountRefused,
             Err(SendError::Refused { refusal, .. }) => Self::Refused(refusal),
             Err(SendError::Unreadable { .. }) => Self::Unreadable,
         }
@@ -231,6 +235,12 @@ pub trait PlatformFixture: ChannelFixture + Sized {
 
     fn forbid_voice(&self);
 
+    /// Refuses the bot's token from now on.
+    fn revoke_token(&self);
+
+    /// Accepts it again.
+    fn accept_token(&self);
+
     fn damage_blob(&self, sha256: &Sha256, damage: BlobDamage);
 
     fn person_deletes(&self, message: &MessageRef);
@@ -271,6 +281,7 @@ macro_rules! platform_contract {
             edit_of_missing_or_foreign_message_reports_gone,
             forbidden_voice_is_cached_per_conversation,
             rate_limit_is_honoured_until_it_ends,
+            refused_account_closes_channel_until_it_is_accepted,
             refused_connection_is_never_in_doubt,
             connection_lost_after_request_is_in_doubt,
             delete_after_lost_response_succeeds,

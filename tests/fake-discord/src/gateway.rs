@@ -12,7 +12,7 @@ mod serving;
 mod session;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
@@ -104,7 +104,8 @@ pub(crate) struct Shared {
 
 struct State {
     clock: TestClock,
-    token: Option<String>,
+    /// The tokens that it accepts.
+    tokens: BTreeSet<String>,
     granted: u64,
     sessions: BTreeMap<String, FakeSession>,
     connections: BTreeMap<u64, ConnectionHandle>,
@@ -127,7 +128,7 @@ impl FakeGateway {
     pub fn new(rules: GatewayRules, token: &str, base: &str, stopped: CancellationToken, clock: TestClock) -> Self {
         let state = State {
             clock: clock.clone(),
-            token: Some(token.to_owned()),
+            tokens: BTreeSet::from([token.to_owned()]),
             granted: rules.granted_intents,
             sessions: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -291,6 +292,17 @@ impl FakeGateway {
         let mut state = self.shared.state();
         state.command_all(|| ConnectionCommand::Close(code));
         state.part(close::ends_session(code));
+    }
+
+    /// Refuses a token from now on, and closes all connections, whose sessions end.
+    pub fn revoke_token(&self, token: &str) {
+        self.shared.state().tokens.remove(token);
+        self.close_with(close::AUTHENTICATION_FAILED);
+    }
+
+    /// Accepts a token from now on.
+    pub fn accept_token(&self, token: &str) {
+        self.shared.state().tokens.insert(token.to_owned());
     }
 
     /// Asks all clients for a heartbeat at once (opcode 1).

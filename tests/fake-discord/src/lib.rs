@@ -24,7 +24,7 @@ mod serving;
 mod transcript;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -90,11 +90,13 @@ pub(crate) struct State {
     pub(crate) platform: PlatformState,
     pub(crate) pace: RateCounter,
     pub(crate) script: FaultScript<ApiRefusal>,
+    /// The tokens that it accepts.
+    pub(crate) tokens: BTreeSet<String>,
     calls: VecDeque<DiscordCall>,
 }
 
 impl FakeDiscord {
-    /// The only token that it takes.
+    /// The token of its bot, until it is revoked.
     pub const TOKEN: &'static str = "NzY1NDMyMTA5ODc2NTQzMjEw.GFake1.DiscordTokenCanary_8b1f42c7Zw";
 
     /// Starts a server with these rules.
@@ -113,6 +115,7 @@ impl FakeDiscord {
             platform: PlatformState::new(format!("http://{address}"), rules.link_life, clock.clone()),
             pace: RateCounter::new(rules.pace.clone(), clock.clone()),
             script: FaultScript::new(clock.clone()),
+            tokens: BTreeSet::from([Self::TOKEN.to_owned()]),
             calls: VecDeque::new(),
         };
         let shared = Arc::new(Shared {
@@ -139,10 +142,24 @@ impl FakeDiscord {
         format!("http://{}", self.shared.gate.address())
     }
 
-    /// The token of its bot.
+    /// The first token of its bot.
     #[must_use]
     pub fn token(&self) -> &'static str {
         Self::TOKEN
+    }
+
+    /// Refuses a token from now on. Opcodes and Status Codes: 401 "The Authorization header was missing or invalid" of the
+    /// HTTP API, and 4004 "The account token sent with your identify payload is incorrect" of the gateway, which ends the
+    /// sessions that were begun with it.
+    pub fn revoke_token(&self, token: &str) {
+        self.state().tokens.remove(token);
+        self.shared.hub.revoke_token(token);
+    }
+
+    /// Accepts a token for its bot from now on, as after Reset Token in the developer portal. Its guilds and channels stay.
+    pub fn accept_token(&self, token: &str) {
+        self.state().tokens.insert(token.to_owned());
+        self.shared.hub.accept_token(token);
     }
 
     /// The rules that it enforces.

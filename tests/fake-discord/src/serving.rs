@@ -1,6 +1,6 @@
 //! The HTTP side: paths, tokens, answers, and the faults of the script.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -11,7 +11,7 @@ use axum::{
 use satchel_fake_kit::{ConnectionCutter, Fault, ScriptedRequest, ServerFault, connection_fault};
 
 use crate::{
-    FakeDiscord, Shared,
+    Shared,
     call::{ReceivedCall, RequestReadError},
     cdn,
     message::VOICE_MESSAGE,
@@ -64,7 +64,7 @@ async fn handle_call(
     if arrival.common_fault().is_some_and(|fault| !fault.is_read()) {
         return answer(shared, cutter, arrival, || (HeaderMap::new(), Ok(RouteReply::NoContent))).await;
     }
-    let refusal = check_client(&route, request.headers());
+    let refusal = check_client(&route, request.headers(), &shared.state().tokens);
     let keep_bytes = shared.state().platform.keep_bytes;
     let call = match ReceivedCall::read(route, path, request, keep_bytes).await {
         Ok(call) => call,
@@ -93,7 +93,7 @@ async fn handle_call(
 }
 
 /// Why a request isn't even looked at.
-fn check_client(route: &FakeRoute, headers: &HeaderMap) -> Option<ApiRefusal> {
+fn check_client(route: &FakeRoute, headers: &HeaderMap, tokens: &BTreeSet<String>) -> Option<ApiRefusal> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     // Receiving and Responding: the token of an interaction is enough to answer it, and discord.py answers with neither
     // the bot's token nor a name.
@@ -106,7 +106,7 @@ fn check_client(route: &FakeRoute, headers: &HeaderMap) -> Option<ApiRefusal> {
         return Some(ApiRefusal::new(403, 40_333, "internal network error"));
     }
     // Reference, Authentication: "Authorization: TOKEN_TYPE TOKEN", `Bot` for bots.
-    let known = text(header::AUTHORIZATION).strip_prefix("Bot ") == Some(FakeDiscord::TOKEN);
+    let known = text(header::AUTHORIZATION).strip_prefix("Bot ").is_some_and(|token| tokens.contains(token));
     (!known).then(|| ApiRefusal::from_status(401))
 }
 

@@ -97,11 +97,13 @@ pub(crate) struct State {
     pub(crate) inbox: TelegramInbox,
     pub(crate) pace: RateCounter,
     pub(crate) script: FaultScript<ApiRefusal>,
+    /// The tokens that it accepts.
+    pub(crate) tokens: BTreeSet<String>,
     calls: VecDeque<TelegramCall>,
 }
 
 impl FakeTelegram {
-    /// The only token that it takes.
+    /// The token of its bot, until it is revoked.
     pub const TOKEN: &'static str = "7654321098:AAFakeTelegramTokenCanary_5e7c1a90Qx";
 
     /// Starts a server with these rules.
@@ -118,6 +120,7 @@ impl FakeTelegram {
             inbox: TelegramInbox::default(),
             pace: RateCounter::new(rules.pace, clock.clone()),
             script: FaultScript::new(clock.clone()),
+            tokens: BTreeSet::from([Self::TOKEN.to_owned()]),
             calls: VecDeque::new(),
         };
         let shared = Arc::new(Shared {
@@ -143,10 +146,24 @@ impl FakeTelegram {
         format!("http://{}", self.shared.gate.address())
     }
 
-    /// The token of its bot.
+    /// The first token of its bot.
     #[must_use]
     pub fn token(&self) -> &'static str {
         Self::TOKEN
+    }
+
+    /// Refuses a token from now on, also in polls that are under way. Bot Features, "/revoke – revoke bot access token";
+    /// tdlib/telegram-bot-api, `Client.cpp`: a client whose authorization was taken away answers every query with 401
+    /// "Unauthorized".
+    pub fn revoke_token(&self, token: &str) {
+        self.state().tokens.remove(token);
+        self.shared.arrived.notify_waiters();
+    }
+
+    /// Accepts a token for its bot from now on. Bot Features, "/token – generate authorization token": the bot, its chats
+    /// and its waiting updates stay the same.
+    pub fn accept_token(&self, token: &str) {
+        self.state().tokens.insert(token.to_owned());
     }
 
     /// The id and the username of its bot.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
-    FakeTelegram, Shared, State,
+    Shared, State,
     call::{ReceivedCall, RequestReadError},
     files, methods,
     refusal::{ApiRefusal, TelegramFault, bad, forbidden},
@@ -67,7 +67,7 @@ async fn handle_call(
         }
         Err(RequestReadError::Refused(refusal)) => return answer(shared, cutter, arrival, || Err(refusal)).await,
     };
-    if token != FakeTelegram::TOKEN {
+    if !shared.state().tokens.contains(token) {
         // Bot API, Authorizing your bot; the words are the server's.
         return answer(shared, cutter, arrival, || Err(ApiRefusal::new(401, "Unauthorized"))).await;
     }
@@ -77,7 +77,7 @@ async fn handle_call(
         return postpone(shared, cutter, arrival, call, fault).await;
     }
     let done = if call.method == "getupdates" && arrival.fault.is_none() {
-        let found = poll(shared, &call, arrival.at).await;
+        let found = poll(shared, &call, token, arrival.at).await;
         answer(shared, cutter, arrival, || found).await
     } else {
         answer(shared, cutter, arrival, || shared.allow(&call).and_then(|()| shared.perform(&call))).await
@@ -104,7 +104,7 @@ fn can_meet(fault: &TelegramFault, call: &ReceivedCall) -> bool {
 }
 
 /// getUpdates: a long poll of `timeout` seconds from its arrival.
-async fn poll(shared: &Shared, call: &ReceivedCall, arrived_at: Instant) -> Result<Value, ApiRefusal> {
+async fn poll(shared: &Shared, call: &ReceivedCall, token: &str, arrived_at: Instant) -> Result<Value, ApiRefusal> {
     let offset = call.integer("offset").unwrap_or(0);
     let limit = call.integer("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100).clamp(1, 100);
     let timeout = call.integer("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(50);
@@ -129,6 +129,9 @@ async fn poll(shared: &Shared, call: &ReceivedCall, arrived_at: Instant) -> Resu
         arrived.as_mut().enable();
         {
             let mut state = shared.state();
+            if !state.tokens.contains(token) {
+                return Err(ApiRefusal::new(401, "Unauthorized"));
+            }
             if state.inbox.polls != number || state.inbox.webhook.is_some() {
                 let words = "terminated by other getUpdates request; make sure that only one bot instance is running";
                 return Err(ApiRefusal::new(409, format!("Conflict: {words}")));
@@ -157,7 +160,7 @@ async fn download(shared: &Shared, cutter: &ConnectionCutter, token: &str, path:
         let state = shared.state();
         let found = files::at(&state.platform, path).and_then(|file| file.content.clone());
         // Using a Local Bot API Server: files of a server with --local are read from its disk.
-        found.filter(|_| token == FakeTelegram::TOKEN && shared.rules.local_files.is_none())
+        found.filter(|_| state.tokens.contains(token) && shared.rules.local_files.is_none())
     };
     let Some(content) = content else {
         return answer(shared, cutter, arrival, || Err(ApiRefusal::new(404, "Not Found"))).await;

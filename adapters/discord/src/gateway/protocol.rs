@@ -93,6 +93,8 @@ pub(super) enum Reconnect {
     NewSession { is_outage: bool },
     /// At once, without the intent for message content.
     WithoutMessageContent,
+    /// Not before Discord accepts the token again.
+    AccountRefused,
     /// Never: no further attempt can help.
     Fail(DiscordError),
 }
@@ -407,7 +409,7 @@ impl GatewayProtocol {
             Some(close_codes::AUTHENTICATION_FAILED) if !is_ready && self.resume_state.take().is_some() => {
                 Reconnect::Outage { is_session_dropped: false }
             }
-            Some(close_codes::AUTHENTICATION_FAILED) => Reconnect::Fail(DiscordError::UnknownToken),
+            Some(close_codes::AUTHENTICATION_FAILED) => Reconnect::AccountRefused,
             Some(close_codes::INVALID_SEQUENCE | close_codes::SESSION_TIMEOUT) => {
                 self.resume_state = None;
                 Reconnect::NewSession { is_outage: has_identified && !is_ready }

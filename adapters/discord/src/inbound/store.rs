@@ -385,7 +385,7 @@ impl InboundStore {
             let request = self.rest.request(ApiRequest::get(path).low_priority());
             let wait = match self.stop.run_until_cancelled(request).await.ok_or(Cancelled)? {
                 Ok(found) => return Ok(QueryResult::Found(found)),
-                Err(CallError::Refused(refused)) if refused.status < 500 && refused.status != 401 => {
+                Err(CallError::Refused(refused)) if refused.status < 500 => {
                     return Ok(QueryResult::Refused(CallError::Refused(refused)));
                 }
                 Err(error) if mode == RetryMode::Once => return Ok(QueryResult::Unavailable(error)),

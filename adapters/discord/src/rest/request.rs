@@ -119,6 +119,9 @@ fn to_json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("texts, numbers and lists are JSON")
 }
 
+/// Why Discord refuses a token, as text that follows its name.
+pub(crate) const REVOKED_TEXT: &str = "no longer accepts the bot's token";
+
 /// The error of a call of the REST API.
 pub(crate) type CallError = satchel_platform_http::CallError<ApiError>;
 
@@ -177,6 +180,17 @@ pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &Secret
         message: redact_token(message, token),
         errors: error_body.get("errors").cloned().unwrap_or(Value::Null),
     }))
+}
+
+/// Returns the error of a call with the bot's token, which Discord refuses with this status (Opcodes and Status Codes, HTTP:
+/// "The Authorization header was missing or invalid").
+pub(crate) fn refuse_account(error: CallError) -> CallError {
+    match error {
+        CallError::Refused(ApiError { status: 401, .. }) => {
+            CallError::AccountRefused { reason: REVOKED_TEXT.to_owned() }
+        }
+        error => error,
+    }
 }
 
 /// Parses the `Date` header, in milliseconds since 1970 (RFC 9110).

@@ -10,6 +10,10 @@ use serde_json::Value;
 /// Why a Bot API request failed.
 pub(crate) type CallError = satchel_platform_http::CallError<ApiError>;
 
+/// Why Telegram refuses a token, as text that follows its name: one that was revoked, and one that was never issued.
+const REVOKED_TEXT: &str = "no longer accepts the bot's token";
+pub(super) const UNKNOWN_TEXT: &str = "doesn't accept the bot's token";
+
 /// An error response of the Bot API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{description}")]
@@ -26,6 +30,23 @@ pub(crate) struct ApiError {
 
 impl PlatformError for ApiError {
     const PLATFORM: &'static str = "Telegram";
+}
+
+impl ApiError {
+    /// Returns the error of the call.
+    pub(crate) fn into_call_error(self) -> CallError {
+        match self.code {
+            // The code with which every request fails whose token was revoked.
+            401 => CallError::AccountRefused { reason: REVOKED_TEXT.to_owned() },
+            _ => CallError::Refused(self),
+        }
+    }
+
+    /// Whether the request's path is unknown: that of a token that was never issued, or of a method that the server doesn't
+    /// have.
+    pub(super) fn is_unknown_path(&self) -> bool {
+        self.code == 404 && self.description.eq_ignore_ascii_case("not found")
+    }
 }
 
 #[derive(Deserialize)]
@@ -57,7 +78,7 @@ pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &Secret
             Err(match (error_code.unwrap_or(*status), migrated_to) {
                 // Telegram doesn't say whether the limit applies to the bot or to the chat.
                 (429, None) => CallError::RateLimited { retry_after, global: false, reason: description },
-                (code, migrated_to) => CallError::Refused(ApiError { code, description, migrated_to, retry_after }),
+                (code, migrated_to) => ApiError { code, description, migrated_to, retry_after }.into_call_error(),
             })
         }
         Ok(_) => Err(invalid_response("the response has neither a result nor an error")),

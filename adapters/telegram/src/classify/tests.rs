@@ -5,7 +5,7 @@ use rstest::rstest;
 use super::*;
 
 fn no(code: u16, description: &str) -> CallError {
-    CallError::Refused(ApiError { code, description: description.to_owned(), migrated_to: None, retry_after: None })
+    ApiError { code, description: description.to_owned(), migrated_to: None, retry_after: None }.into_call_error()
 }
 
 /// The name of what follows, which is what routing branches on.
@@ -18,6 +18,7 @@ fn meaning(error: CallError, operation: ApiOperation) -> String {
         CallOutcome::Failed(SendError::Refused { refusal: Refusal::Item { index }, .. }) => format!("item {index}"),
         CallOutcome::Failed(SendError::Refused { refusal, .. }) => format!("{refusal:?}"),
         CallOutcome::Failed(SendError::Forbidden { .. }) => "forbidden".to_owned(),
+        CallOutcome::Failed(SendError::AccountRefused { .. }) => "account refused".to_owned(),
         CallOutcome::Failed(SendError::Unreadable { .. }) => "unreadable".to_owned(),
         CallOutcome::Failed(SendError::InDoubt { .. }) => "in doubt".to_owned(),
     }
@@ -27,8 +28,10 @@ fn meaning(error: CallError, operation: ApiOperation) -> String {
 #[case(500, "Internal Server Error", "in doubt")]
 #[case(500, "Internal Server Error: restart", "in doubt")]
 #[case(502, "Bad Gateway", "in doubt")]
-#[case(401, "Unauthorized", "forbidden")]
+#[case(401, "Unauthorized", "account refused")]
+#[case(401, "Unauthorized: invalid token specified", "account refused")]
 #[case(404, "Not Found", "forbidden")]
+#[case(404, "Not Found: method not found", "forbidden")]
 #[case(403, "Forbidden: bot was blocked by the user", "forbidden")]
 #[case(403, "Forbidden: user is deactivated", "forbidden")]
 #[case(403, "Forbidden: bot was kicked from the supergroup chat", "forbidden")]
@@ -127,14 +130,16 @@ fn a_chat_that_moved_says_where() {
 #[test]
 fn user_reason_is_worded_for_the_person() {
     let words = |code, description| match classify_error(no(code, description), ApiOperation::Text) {
-        CallOutcome::Failed(SendError::Forbidden { reason } | SendError::Refused { reason, .. }) => reason,
+        CallOutcome::Failed(
+            SendError::Forbidden { reason } | SendError::Refused { reason, .. } | SendError::AccountRefused { reason },
+        ) => reason,
         other => format!("{other:?}"),
     };
     for (code, description, expected) in [
         (403, "Forbidden: bot was blocked by the user", "the person has blocked the bot"),
         (403, "Forbidden: bot was kicked from the group chat", "the bot was removed from the chat"),
         (401, "Unauthorized", "Telegram no longer accepts the bot's token"),
-        (404, "Not Found", "Telegram doesn't accept the bot's token"),
+        (404, "Not Found", "the Bot API's server doesn't know the request; it may be too old"),
         (
             400,
             "Bad Request: chat not found",

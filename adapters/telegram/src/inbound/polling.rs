@@ -15,10 +15,7 @@ use super::{
     reader::{self, InboundEvent, kinds::ALLOWED_UPDATES},
     retry::{RetryAction, get_webhook_info, new_retry_tracker, url_host, wait_before_retry, wait_for_stop},
 };
-use crate::{
-    TelegramError,
-    bot::{ApiError, BotClient, CallError},
-};
+use crate::bot::{ApiError, BotClient, CallError};
 
 /// How long Telegram holds a poll open. Some networks cut longer ones.
 const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,11 +33,7 @@ const MAX_UPDATES: u8 = 100;
 const MAX_CONCURRENT_CONVERSATIONS: usize = 16;
 
 /// Polls until `stop`.
-pub(super) async fn poll(
-    client: &BotClient,
-    processor: &InboundProcessor,
-    stop: &CancellationToken,
-) -> Result<(), TelegramError> {
+pub(super) async fn poll(client: &BotClient, processor: &InboundProcessor, stop: &CancellationToken) {
     let mut retries = new_retry_tracker();
     let (mut offset, mut limit) = (0, MAX_UPDATES);
     // A webhook that was set before the first poll is a leftover; a later one belongs to another running process.
@@ -75,7 +68,7 @@ pub(super) async fn poll(
                 }
                 // A response that is too long would be redelivered forever; a single update fits and can be confirmed.
                 limit = if matches!(error, CallError::InvalidResponse { .. }) { 1 } else { limit };
-                if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
+                if wait_before_retry(&mut retries, client, &error, stop).await == RetryAction::Stop {
                     break;
                 }
             }
@@ -90,7 +83,6 @@ pub(super) async fn poll(
         // If it fails, the last updates are redelivered and deduplicated by their keys.
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, confirming).await;
     }
-    Ok(())
 }
 
 fn get_updates_body(offset: i64, timeout: Duration, limit: u8) -> Vec<u8> {

@@ -6,10 +6,7 @@ use satchel_platform_http::{Backoff, PlatformError};
 use tokio_util::sync::CancellationToken;
 
 use super::wire::WebhookInfo;
-use crate::{
-    TelegramError,
-    bot::{ApiError, BotClient, CallError},
-};
+use crate::bot::{ApiError, BotClient, CallError};
 
 pub(super) const BACKOFF: Backoff =
     Backoff { min_delay: Duration::from_millis(250), max_delay: Duration::from_secs(30) };
@@ -41,18 +38,18 @@ pub(super) fn new_retry_tracker() -> RetryTracker {
     RetryTracker::new(ApiError::PLATFORM, BACKOFF)
 }
 
-/// Waits before the retry of a failed call, or until `stop`.
-///
-/// # Errors
-/// When Telegram does not accept the token: no retry can help.
+/// Waits before the retry of a failed call, or until `stop`: after a refused account until Telegram accepts it again.
 pub(super) async fn wait_before_retry(
     retries: &mut RetryTracker,
     client: &BotClient,
     error: &CallError,
     stop: &CancellationToken,
-) -> Result<RetryAction, TelegramError> {
+) -> RetryAction {
     let (kind, retry_after) = match error {
-        CallError::Refused(ApiError { code: 401, .. }) => return Err(TelegramError::UnknownToken),
+        CallError::AccountRefused { .. } => {
+            let opened = stop.run_until_cancelled(client.account().wait_until_open()).await;
+            return opened.map_or(RetryAction::Stop, |()| RetryAction::Retry);
+        }
         CallError::Refused(ApiError { code: 409, retry_after, .. }) => (OutageKind::Conflict, *retry_after),
         CallError::RateLimited { retry_after, .. } => (OutageKind::Busy, *retry_after),
         CallError::Refused(ApiError { code: 500.., retry_after, .. }) => (OutageKind::Busy, *retry_after),
@@ -68,7 +65,7 @@ pub(super) async fn wait_before_retry(
         tokio::time::sleep(delay).await;
     };
     let completed = stop.run_until_cancelled(pause).await;
-    Ok(if completed.is_some() { RetryAction::Retry } else { RetryAction::Stop })
+    if completed.is_some() { RetryAction::Retry } else { RetryAction::Stop }
 }
 
 async fn log_outage(kind: OutageKind, client: &BotClient, error: &CallError) {
@@ -123,7 +120,7 @@ mod tests {
             let error = ApiError { code, description: "later".to_owned(), migrated_to: None, retry_after };
             let (start, stop) = (tokio::time::Instant::now(), CancellationToken::new());
             let next = wait_before_retry(&mut new_retry_tracker(), &client, &CallError::Refused(error), &stop).await;
-            assert_eq!((next.unwrap(), start.elapsed().as_secs()), (RetryAction::Retry, expected), "{code}");
+            assert_eq!((next, start.elapsed().as_secs()), (RetryAction::Retry, expected), "{code}");
         }
     }
 

@@ -10,10 +10,7 @@ use super::{
     text::BotIdentity,
     wire::User,
 };
-use crate::{
-    BotCommand, TelegramError,
-    bot::{ApiError, BotClient, CallError},
-};
+use crate::{BotCommand, bot::BotClient};
 
 /// How many commands Telegram accepts.
 const MAX_COMMANDS: usize = 100;
@@ -23,11 +20,11 @@ pub(super) async fn identify_bot(
     client: &BotClient,
     answers_in: &[String],
     stop: &CancellationToken,
-) -> Result<Option<BotIdentity>, TelegramError> {
+) -> Option<BotIdentity> {
     let mut retries = new_retry_tracker();
     loop {
         let request = client.request_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
-        let Some(result) = stop.run_until_cancelled(request).await else { return Ok(None) };
+        let result = stop.run_until_cancelled(request).await?;
         let error = match result {
             Ok(user) => {
                 retries.reset();
@@ -37,14 +34,12 @@ pub(super) async fn identify_bot(
                          messages, turn off its privacy mode with /setprivacy at @BotFather"
                     );
                 }
-                return Ok(Some(BotIdentity { id: user.id, username: user.username.unwrap_or_default() }));
+                return Some(BotIdentity { id: user.id, username: user.username.unwrap_or_default() });
             }
-            // A token that was never issued makes an unknown path.
-            Err(CallError::Refused(ApiError { code: 404, .. })) => return Err(TelegramError::UnknownToken),
             Err(error) => error,
         };
-        if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
-            return Ok(None);
+        if wait_before_retry(&mut retries, client, &error, stop).await == RetryAction::Stop {
+            return None;
         }
     }
 }

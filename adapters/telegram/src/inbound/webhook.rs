@@ -172,7 +172,7 @@ async fn set_webhook(
         {
             return Err(TelegramError::Refused { reason: format!("failed to set the webhook ({description})") });
         }
-        if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
+        if wait_before_retry(&mut retries, client, &error, stop).await == RetryAction::Stop {
             return Ok(());
         }
     }

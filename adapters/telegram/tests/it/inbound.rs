@@ -1,5 +1,6 @@
 //! The way in: nothing is forgotten before it is stored, and everything that people send arrives.
 
+mod accounts;
 mod fetching;
 mod harness;
 mod kinds;

@@ -28,7 +28,7 @@ impl DoubtRules {
     /// send, and another retry would be refused again.
     pub(super) fn after_failed_retry(self, error: &SendError) -> Self {
         match error {
-            SendError::NotSent { .. } | SendError::InDoubt { .. } => self,
+            SendError::NotSent { .. } | SendError::InDoubt { .. } | SendError::AccountRefused { .. } => self,
             SendError::Refused { .. } | SendError::Unreadable { .. } => Self { idempotency: Idempotency::None, ..self },
             SendError::Forbidden { .. } => Self { idempotency: Idempotency::None, may_resend: false, ..self },
         }

@@ -137,7 +137,8 @@ impl Draft {
         interval: Duration,
     ) -> bool {
         match answer {
-            Err(error @ SendError::NotSent { .. }) => {
+            // The call of a closed channel costs nothing; once it is open, the message grows on.
+            Err(error @ (SendError::NotSent { .. } | SendError::AccountRefused { .. })) => {
                 let floor = Duration::from_millis(error.retry_after_ms().unwrap_or(0));
                 self.next_edit_at = now.saturating_add(interval.max(floor));
             }

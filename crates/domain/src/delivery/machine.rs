@@ -78,6 +78,9 @@ pub enum DeliveryAction {
     Replan(Refusal, FailureReason),
     /// Do nothing before this moment: [`DeliveryEvent::TimeReached`] or [`DeliveryEvent::QuestionClosed`].
     Sleep(Timestamp),
+    /// Do nothing before the platform accepts the account again, and no longer than to this moment:
+    /// [`DeliveryEvent::TimeReached`] or [`DeliveryEvent::QuestionClosed`].
+    AwaitAccount(Timestamp),
 }
 
 /// The end of a [`DeliveryAction`].
@@ -208,6 +211,7 @@ impl Delivery {
             }
             DeliveryEvent::NotPrepared(reason, children) => self.replace(children, reason, now),
             DeliveryEvent::Answered(attempt, answer) => self.on_answer(attempt, answer, now),
+            DeliveryEvent::ProbeEnded(Err(SendError::AccountRefused { reason })) => self.await_account(reason, now),
             DeliveryEvent::ProbeEnded(Err(error)) => self.on_unreachable(error, now),
             DeliveryEvent::ProbeEnded(Ok(())) => {
                 let step = next_doubt_step(&self.part, now, &self.rules, self.doubt_rules);
@@ -253,6 +257,7 @@ impl Delivery {
         now: Timestamp,
     ) -> DeliveryPlan {
         match (attempt, answer) {
+            (_, Err(error @ SendError::AccountRefused { .. })) => return self.on_account_refused(attempt, error, now),
             (Attempt::RetryText, Ok(messages)) => return self.complete(messages, now),
             (Attempt::Retry, Ok(messages)) if self.is_possibly_partial() => return self.complete(messages, now),
             // A labelled send goes under the same key, which the platform may remember for longer than it says.
@@ -323,6 +328,34 @@ impl Delivery {
         }
     }
 
+    /// The platform doesn't look at what a refused account sends, so the attempt counts as never made.
+    fn on_account_refused(&mut self, attempt: Attempt, error: SendError, now: Timestamp) -> DeliveryPlan {
+        // The edit that completes a message is no attempt of its own.
+        if attempt != Attempt::Complete {
+            self.part.revert_start();
+        }
+        self.apply(
+            match attempt {
+                Attempt::Plain | Attempt::Complete => PartEvent::AttemptEnded(Err(error)),
+                Attempt::Retry | Attempt::RetryText => PartEvent::RetryEnded(Err(error)),
+            },
+            now,
+        );
+        (vec![DeliveryEffect::Record], self.account_wait())
+    }
+
+    /// A doubt lasts until the account is accepted. Nothing is stored, as in [`Self::on_unreachable`].
+    fn await_account(&mut self, reason: String, now: Timestamp) -> DeliveryPlan {
+        self.apply(PartEvent::RetryEnded(Err(SendError::AccountRefused { reason })), now);
+        (Vec::new(), self.account_wait())
+    }
+
+    /// Waits for the account until the part is too old.
+    fn account_wait(&self) -> Continuation {
+        let deadline = self.part.created_at.saturating_add(self.rules.max_age);
+        Continuation::Perform(DeliveryAction::AwaitAccount(deadline))
+    }
+
     /// Nothing is stored: the part is in doubt already, and a restart would probe again.
     fn on_unreachable(&mut self, error: SendError, now: Timestamp) -> DeliveryPlan {
         self.probes += 1;
@@ -355,6 +388,7 @@ impl Delivery {
                 let step = doubt_step_without_match(&self.part, &self.rules, self.doubt_rules);
                 self.take_doubt_step(step, now)
             }
+            Err(SendError::AccountRefused { reason }) => self.await_account(reason, now),
             Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => self.on_unreachable(error, now),
         }
     }

@@ -69,7 +69,10 @@ pub(super) fn apply(part: &mut Part, event: PartEvent, now: Timestamp, rules: &D
             PartState::InDoubt { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
         PartEvent::RetryEnded(Err(
-            SendError::Refused { reason, .. } | SendError::Forbidden { reason } | SendError::Unreadable { reason },
+            SendError::Refused { reason, .. }
+            | SendError::Forbidden { reason }
+            | SendError::AccountRefused { reason }
+            | SendError::Unreadable { reason },
         )) => PartState::InDoubt { until: now, reason },
         PartEvent::AttemptEnded(response) | PartEvent::RetryEnded(response) => {
             state_after_response(part, response, now, rules)
@@ -112,6 +115,12 @@ impl Part {
         apply(self, PartEvent::Started, now, &DeliveryRules::default());
     }
 
+    /// Reverts a start of which nothing was sent.
+    pub fn revert_start(&mut self) {
+        self.attempts = self.attempts.saturating_sub(1);
+        self.first_attempt_at = self.first_attempt_at.filter(|_| self.attempts > 0);
+    }
+
     /// Puts it in doubt after a call that had no usable answer.
     pub fn leave_in_doubt(&mut self, reason: String, now: Timestamp, rules: &DeliveryRules) {
         apply(self, PartEvent::AttemptEnded(Err(SendError::InDoubt { reason })), now, rules);
@@ -134,6 +143,8 @@ fn state_after_response(
         Err(SendError::NotSent { retry_after_ms, reason }) => {
             PartState::Waiting { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
+        // Due at once, since the machine waits for the account and not for a time.
+        Err(SendError::AccountRefused { reason }) => PartState::Waiting { until: now, reason },
         Err(SendError::Forbidden { reason }) => PartState::Failed { reason: FailureReason::Forbidden { reason } },
         Err(SendError::Unreadable { reason }) => PartState::Failed { reason: FailureReason::Unreadable { reason } },
         Err(SendError::Refused { .. }) => PartState::Sending,

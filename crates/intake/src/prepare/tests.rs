@@ -192,11 +192,16 @@ fn reached() -> MockChannel {
 
 /// A platform that can't be reached for so long.
 fn away_for(outage: Duration) -> MockChannel {
+    failing_for(outage, SendError::NotSent { retry_after_ms: None, reason: "no route to host".into() })
+}
+
+/// A platform that fails so for so long.
+fn failing_for(outage: Duration, error: SendError) -> MockChannel {
     let begun = tokio::time::Instant::now();
     let is_away = move || begun.elapsed() < outage;
     let mut channel = MockChannel::new();
     channel.expect_probe().returning(move || match is_away() {
-        true => Err(SendError::NotSent { retry_after_ms: None, reason: "no route to host".into() }),
+        true => Err(error.clone()),
         false => Ok(()),
     });
     channel.expect_fetch().returning(move |_| match is_away() {
@@ -217,6 +222,15 @@ async fn a_file_is_had_after_an_outage(#[case] seconds: u64) {
     let files = fetch_all(away_for(outage), blobs(), vec![reference("late", None)]).await;
     assert!(matches!(files[0], InboundFileState::Stored(_)), "{files:?}");
     assert!(begun.elapsed() <= outage + MAX_BACKOFF, "{:?}", begun.elapsed());
+}
+
+/// Catches: a photo that is refused after five attempts while the bot's token is revoked.
+#[tokio::test(start_paused = true)]
+async fn a_file_is_had_after_an_account_was_refused() {
+    let error = SendError::AccountRefused { reason: "the token is revoked".into() };
+    let channel = failing_for(Duration::from_secs(8 * 60 * 60), error);
+    let files = fetch_all(channel, blobs(), vec![reference("late", None)]).await;
+    assert!(matches!(files[0], InboundFileState::Stored(_)), "{files:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,9 @@ use satchel_ports::{
 };
 
 use super::{
-    DeliveryContext, doubt,
+    DeliveryContext,
+    account::wait_until_open,
+    doubt,
     reply_anchor::ReplyAnchor,
     report::{log_result, publish_part_state},
     voice::prepare_with_activity,
@@ -119,6 +121,19 @@ async fn perform(
         }
         DeliveryAction::Sleep(until) => {
             let wait = tokio::time::sleep(until.saturating_duration_since(clock.now()));
+            match stop.run_until_cancelled(wait).await {
+                Some(()) => Some(after_sleep(context, part).await?),
+                None => None,
+            }
+        }
+        DeliveryAction::AwaitAccount(until) => {
+            let too_late = tokio::time::sleep(until.saturating_duration_since(clock.now()));
+            let wait = async {
+                tokio::select! {
+                    () = too_late => {}
+                    () = wait_until_open(&**channel, context.rules.backoff) => {}
+                }
+            };
             match stop.run_until_cancelled(wait).await {
                 Some(()) => Some(after_sleep(context, part).await?),
                 None => None,
@@ -250,9 +265,7 @@ async fn closing_notice_after(
 }
 
 /// Reverts a started part of which no byte was sent, so that it does not become in doubt.
-pub(super) async fn revert_start(context: &DeliveryContext, lease: &Lease, part: Part) -> Result<(), LedgerError> {
-    let attempts = part.attempts.saturating_sub(1);
-    let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);
-    let reverted = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
-    context.outbox.save_part(lease, &reverted).await
+pub(super) async fn revert_start(context: &DeliveryContext, lease: &Lease, mut part: Part) -> Result<(), LedgerError> {
+    part.revert_start();
+    context.outbox.save_part(lease, &Part { state: PartState::Pending, ..part }).await
 }

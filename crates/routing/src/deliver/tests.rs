@@ -1,5 +1,6 @@
 //! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
 
+mod accounts;
 mod drafts;
 mod harness;
 mod keyed_retries;
@@ -19,8 +20,8 @@ use std::{
 
 use rstest::rstest;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, LinkRevocation, MediaInfo, MessageRef, NewAttachment, Part,
-    PartContent, PartId, PartState, Sha256, Timestamp, TurnId,
+    Attachment, AttachmentId, AttachmentSource, ChannelClosure, ChannelState, Filename, LinkRevocation, MediaInfo,
+    MessageRef, NewAttachment, Part, PartContent, PartId, PartState, Sha256, Timestamp, TurnId,
     capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
     part::{FailureReason, FileForm, FileItem, Markup, Operation, PreparedVoice},

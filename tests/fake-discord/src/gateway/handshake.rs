@@ -88,7 +88,7 @@ impl State {
         request: &IdentifyRequest<'_>,
     ) -> Result<String, HandshakeRefusal> {
         let rules = &shared.rules;
-        if self.token.as_deref() != Some(request.token) {
+        if !self.tokens.contains(request.token) {
             return Err(HandshakeRefusal::Close(close::AUTHENTICATION_FAILED));
         }
         if !request.is_only_shard {
@@ -116,7 +116,7 @@ impl State {
         self.forget_starts(rules.session_starts_within);
         if self.starts.len() >= rules.session_starts {
             // Identifying: "all active sessions for the app will be terminated, the bot token will be reset".
-            self.token = None;
+            self.tokens.clear();
             self.command_all(|| ConnectionCommand::Close(close::AUTHENTICATION_FAILED));
             self.part(true);
             self.sessions.clear();
@@ -145,7 +145,7 @@ impl State {
             self.faults.ignored_resumes -= 1;
             return Err(HandshakeRefusal::Ignored);
         }
-        if self.token.as_deref() != Some(token) {
+        if !self.tokens.contains(token) {
             return Err(HandshakeRefusal::Close(close::AUTHENTICATION_FAILED));
         }
         let in_time = |session: &&mut FakeSession| {

@@ -152,7 +152,7 @@ fn fatal_close_code_is_reported_with_remedy() {
 fn refused_intent_or_token_fails_only_without_alternative() {
     let mut protocol = greeted(Some(resume_state(41)));
     assert!(matches!(closed(&mut protocol, Some(4004)), Reconnect::Outage { is_session_dropped: false }));
-    assert!(matches!(closed(&mut protocol, Some(4004)), Reconnect::Fail(DiscordError::UnknownToken)));
+    assert!(matches!(closed(&mut protocol, Some(4004)), Reconnect::AccountRefused));
     assert!(matches!(closed(&mut protocol, Some(4014)), Reconnect::WithoutMessageContent));
     protocol.on(ProtocolEvent::Connected { jitter: 0.0 }, Instant::now());
     assert_eq!(sent(hello(&mut protocol)), ClientFrame::Identify { has_message_content: false });

@@ -316,12 +316,21 @@ async fn a_429_for_everything_is_heeded_by_everything() {
     }
 }
 
+/// Ten thousand such answers in ten minutes would ban the address.
 #[tokio::test]
-async fn rejected_token_is_not_retried_immediately() {
+async fn rejected_token_asks_only_whether_it_is_accepted() {
     let harness = OutboundHarness::new().await;
-    harness.discord.script_next(CREATE, ApiRefusal::new(401, 0, "401: Unauthorized"));
-    assert!(matches!(harness.send(text("hello")).await, Err(SendError::Forbidden { .. })));
-    nothing_is_asked(&harness, &(50_000..=60_000)).await;
+    harness.discord.revoke_token(harness.discord.token());
+    let refused = |answer: Result<Vec<MessageRef>, SendError>| {
+        assert!(matches!(answer, Err(SendError::AccountRefused { .. })), "{answer:?}");
+    };
+    refused(harness.send(text("hello")).await);
+    for _ in 0..20 {
+        refused(harness.send(text("again")).await);
+        refused(harness.channel.probe().await.map(|()| Vec::new()));
+    }
+    wait_until("it is checked", || harness.discord.requests("GET /users/@me") > 0).await;
+    assert!(harness.discord.requests("*") <= 3, "{}", harness.discord.requests("*"));
 }
 
 /// Neither here nor elsewhere, for so long.

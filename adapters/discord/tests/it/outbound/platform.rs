@@ -60,7 +60,7 @@ impl PlatformFixture for OutboundHarness {
     }
 
     fn response_rows() -> Vec<ResponseRow<Self::Fault>> {
-        use ExpectedOutcome::{Forbidden, InDoubt, NotSent, Refused, Sent};
+        use ExpectedOutcome::{AccountRefused, Forbidden, InDoubt, NotSent, Refused, Sent};
         let wait = |milliseconds: u64| NotSent { retry_after_ms: Some(milliseconds) };
         let not_sent = NotSent { retry_after_ms: None };
         let limited = r#"{"message":"You are being rate limited.","code":0,"retry_after":7.0,"global":false}"#;
@@ -84,7 +84,7 @@ impl PlatformFixture for OutboundHarness {
             row(refusal(413, 40_005, "Request entity too large"), WITH_FILES, Refused(too_large)),
             row(refusal(403, 50_001, "Missing Access"), ALL_KINDS, Forbidden),
             row(refusal(404, 10_003, "Unknown Channel"), ALL_KINDS, Forbidden),
-            row(refusal(401, 0, "401: Unauthorized"), ALL_KINDS, Forbidden),
+            row(refusal(401, 0, "401: Unauthorized"), ALL_KINDS, AccountRefused),
             row(refusal(403, 50_007, "Cannot send messages to this user"), ALL_KINDS, Forbidden),
             row(response(400, bad_item), &[SendKind::Album, SendKind::Bundle], Refused(Refusal::Item { index: 1 })),
             row(refusal(400, 50_083, "Thread is archived"), &[SendKind::Edit], Refused(Refusal::TargetGone)),
@@ -200,6 +200,14 @@ impl PlatformFixture for OutboundHarness {
 
     fn forbid_voice(&self) {
         self.discord.forbid(self.place, Permission::SendVoice);
+    }
+
+    fn revoke_token(&self) {
+        self.discord.revoke_token(self.discord.token());
+    }
+
+    fn accept_token(&self) {
+        self.discord.accept_token(self.discord.token());
     }
 
     fn damage_blob(&self, sha256: &Sha256, damage: BlobDamage) {

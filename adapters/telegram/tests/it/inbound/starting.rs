@@ -1,4 +1,4 @@
-//! What happens before updates come: who we are, the commands, and a token that is nobody's.
+//! What happens before updates come: who we are, and the commands.
 
 use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_kit::{Fault, FaultTiming};
@@ -26,34 +26,6 @@ async fn stopping_is_heard_while_telegram_is_not() {
     let listening = bench.listen(&RecordingInbound::new());
     wait_until("it is asked", || bench.fake.requests("getMe") == 1).await;
     listening.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn unknown_token_stops_polling_with_explanation() {
-    let mut bench = InboundHarness::start().await;
-    bench.settings.token = "123456789:NobodysTokenCanary".into();
-    let (log, _guard) = LogCapture::listen();
-    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
-    let told = format!("{failed}\n{failed:?}\n{}", log.text());
-    assert!(failed.to_string().contains("@BotFather"), "{failed}");
-    assert!(!told.contains("NobodysTokenCanary"), "{told}");
-}
-
-#[tokio::test]
-async fn never_issued_token_stops_polling_too() {
-    let bench = InboundHarness::start().await;
-    bench.fake.script("getMe", FaultTiming::Every, TelegramFault::Refuse(ApiRefusal::new(404, "Not Found")));
-    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
-    assert!(failed.to_string().contains("@BotFather"), "{failed}");
-}
-
-#[tokio::test]
-async fn token_revoked_later_stops_polling_too() {
-    let bench = InboundHarness::start().await;
-    bench.fake.script("getUpdates", FaultTiming::Nth(2), TelegramFault::Refuse(ApiRefusal::new(401, "Unauthorized")));
-    bench.fake.person_says(ANN, ANN, "hello");
-    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
-    assert!(failed.to_string().contains("@BotFather"), "{failed}");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ impl PlatformFixture for OutboundHarness {
     }
 
     fn response_rows() -> Vec<ResponseRow<Self::Fault>> {
-        use ExpectedOutcome::{Forbidden, InDoubt, NotSent, Refused, Sent};
+        use ExpectedOutcome::{AccountRefused, Forbidden, InDoubt, NotSent, Refused, Sent};
         let wait = |seconds: u64| NotSent { retry_after_ms: Some(seconds * 1_000) };
         let limited = r#"{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 7","parameters":{"retry_after":7}}"#;
         let limited_with_more =
@@ -78,7 +78,8 @@ impl PlatformFixture for OutboundHarness {
             row(refusal(413, "Request Entity Too Large"), WITH_FILES, Refused(too_large)),
             row(refusal(403, "Forbidden: bot was blocked by the user"), ALL_KINDS, Forbidden),
             row(refusal(400, "Bad Request: chat not found"), ALL_KINDS, Forbidden),
-            row(refusal(401, "Unauthorized"), ALL_KINDS, Forbidden),
+            row(refusal(401, "Unauthorized"), ALL_KINDS, AccountRefused),
+            // Of the method: the token is accepted.
             row(refusal(404, "Not Found"), ALL_KINDS, Forbidden),
             row(
                 refusal(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0"),
@@ -204,6 +205,14 @@ impl PlatformFixture for OutboundHarness {
 
     fn forbid_voice(&self) {
         self.telegram.forbid_voice(self.chat);
+    }
+
+    fn revoke_token(&self) {
+        self.telegram.revoke_token(self.telegram.token());
+    }
+
+    fn accept_token(&self) {
+        self.telegram.accept_token(self.telegram.token());
     }
 
     fn damage_blob(&self, sha256: &Sha256, damage: BlobDamage) {

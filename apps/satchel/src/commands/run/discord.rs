@@ -7,10 +7,10 @@ use satchel_domain::task::TASK_COMMAND;
 use satchel_intake::commands::AGENT_COMMAND;
 use satchel_ports::{Blobs, Fetcher};
 
-use super::platforms::HostedPlatform;
+use super::platforms::{HostedPlatform, bot_token};
 use crate::{
     commands::UsageError,
-    config::{Config, delivery::RateLimitMode},
+    config::{LoadedConfig, delivery::RateLimitMode},
 };
 
 /// The context of all setup errors.
@@ -25,13 +25,13 @@ pub(super) struct CommandNames {
 /// Opens the platform; `None` without a token. The menu's commands are registered with it, and the names of agents and
 /// tasks as choices.
 pub(super) fn open_channel(
-    config: &Config,
+    loaded: &LoadedConfig,
     blobs: &Arc<dyn Blobs>,
     fetcher: &Arc<dyn Fetcher>,
     menu: &[(&str, &str)],
     names: &CommandNames,
 ) -> anyhow::Result<Option<HostedPlatform>> {
-    let Some(settings) = settings(config, menu, names) else { return Ok(None) };
+    let Some(settings) = settings(loaded, menu, names) else { return Ok(None) };
     let channel = DiscordChannel::new(&settings, Arc::clone(blobs), Arc::clone(fetcher)).map_err(setup_error)?;
     let channel = Arc::new(channel);
     let listener = DiscordListener::new(settings, Arc::clone(&channel));
@@ -44,19 +44,19 @@ pub(super) fn open_channel(
     }))
 }
 
-/// An invalid or unknown token and an invalid address are usage errors; any other error is a failure.
+/// A malformed token and an invalid address are usage errors; any other error is a failure.
 fn setup_error(error: DiscordError) -> anyhow::Error {
     let error = match error {
-        DiscordError::Token | DiscordError::UnknownToken | DiscordError::Address => {
-            UsageError(error.to_string()).into()
-        }
+        DiscordError::Token | DiscordError::Address => UsageError(error.to_string()).into(),
         error => anyhow::Error::new(error),
     };
     error.context(SETUP_FAILED_TEXT)
 }
 
-fn settings(config: &Config, menu: &[(&str, &str)], names: &CommandNames) -> Option<DiscordSettings> {
+fn settings(loaded: &LoadedConfig, menu: &[(&str, &str)], names: &CommandNames) -> Option<DiscordSettings> {
+    let config = loaded.config();
     let discord = &config.discord;
+    let token = bot_token(loaded, "discord.token", discord.token.as_ref()?);
     let mut capabilities = config.discord.limits();
     if config.delivery.pace == RateLimitMode::Off {
         capabilities.rate_limits = None;
@@ -72,7 +72,7 @@ fn settings(config: &Config, menu: &[(&str, &str)], names: &CommandNames) -> Opt
         takes_input: name == TASK_COMMAND,
     };
     Some(DiscordSettings {
-        token: discord.token.clone()?.0,
+        token,
         api_url: discord.api_url.clone().map(|url| url.0),
         capabilities,
         answers_in: discord.channels.0.clone(),

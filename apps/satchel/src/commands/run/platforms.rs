@@ -8,10 +8,17 @@ use satchel_ports::{
     ledger::{GatewayDuty, GatewayId, Gateways},
 };
 use satchel_runtime::gateway::Gateway;
+use satchel_telegram::BotToken;
 use tokio_util::sync::CancellationToken;
 
 use super::Tasks;
-use crate::event_bus::OpenRequests;
+use crate::{
+    config::{
+        LoadedConfig,
+        leaf::secret::{Secret, read_secret},
+    },
+    event_bus::OpenRequests,
+};
 
 /// A platform that this process hosts.
 pub(super) struct HostedPlatform {
@@ -34,6 +41,14 @@ impl From<OpenRequests> for HostedPlatform {
             })
         });
         Self { channel, listen }
+    }
+}
+
+/// A platform's token, which is read again from its file once the platform refuses it, if it has one.
+pub(super) fn bot_token(loaded: &LoadedConfig, key: &str, token: &Secret) -> BotToken {
+    match loaded.secret_file(key) {
+        Some(path) => BotToken::from_file(token.0.clone(), path.to_owned(), read_secret),
+        None => token.0.clone().into(),
     }
 }
 

@@ -217,8 +217,8 @@ impl Services<'_> {
             tasks: tasks.map(|task| task.task.id.clone()).collect(),
         };
         let platforms = [
-            telegram::open_channel(config, blobs, &menu)?,
-            discord::open_channel(config, blobs, fetcher, &menu, &names)?,
+            telegram::open_channel(self.loaded, blobs, &menu)?,
+            discord::open_channel(self.loaded, blobs, fetcher, &menu, &names)?,
             requests.map(HostedPlatform::from),
         ];
         Ok(platforms.into_iter().flatten().collect())

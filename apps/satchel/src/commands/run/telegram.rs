@@ -7,10 +7,10 @@ use satchel_telegram::{
     BotCommand, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, WebhookSettings,
 };
 
-use super::platforms::HostedPlatform;
+use super::platforms::{HostedPlatform, bot_token};
 use crate::{
     commands::UsageError,
-    config::{Config, delivery::RateLimitMode},
+    config::{LoadedConfig, delivery::RateLimitMode},
 };
 
 /// The context of all setup errors.
@@ -18,11 +18,11 @@ const SETUP_FAILED_TEXT: &str = "failed to start Telegram (`satchel doctor` show
 
 /// Opens the platform; `None` without a token. The menu's commands are registered with it.
 pub(super) fn open_channel(
-    config: &Config,
+    loaded: &LoadedConfig,
     blobs: &Arc<dyn Blobs>,
     menu: &[(&str, &str)],
 ) -> anyhow::Result<Option<HostedPlatform>> {
-    let Some(settings) = settings(config, menu) else { return Ok(None) };
+    let Some(settings) = settings(loaded, menu) else { return Ok(None) };
     let channel = Arc::new(TelegramChannel::new(&settings, Arc::clone(blobs)).map_err(setup_error)?);
     let listener = TelegramListener::new(settings, Arc::clone(&channel));
     Ok(Some(HostedPlatform {
@@ -34,20 +34,19 @@ pub(super) fn open_channel(
     }))
 }
 
-/// An invalid or unknown token and an invalid address are usage errors; any other error is a failure.
+/// A malformed token and an invalid address are usage errors; any other error is a failure.
 fn setup_error(error: TelegramError) -> anyhow::Error {
     let error = match error {
-        TelegramError::Token | TelegramError::UnknownToken | TelegramError::Address => {
-            UsageError(error.to_string()).into()
-        }
+        TelegramError::Token | TelegramError::Address => UsageError(error.to_string()).into(),
         error => anyhow::Error::new(error),
     };
     error.context(SETUP_FAILED_TEXT)
 }
 
-fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> {
+fn settings(loaded: &LoadedConfig, menu: &[(&str, &str)]) -> Option<TelegramSettings> {
+    let config = loaded.config();
     let telegram = &config.telegram;
-    let token = telegram.token.clone()?.0;
+    let token = bot_token(loaded, "telegram.token", telegram.token.as_ref()?);
     let mut capabilities = telegram.limits();
     if config.delivery.pace == RateLimitMode::Off {
         capabilities.rate_limits = None;

@@ -204,6 +204,7 @@ fn describe_action(delivery: &Delivery, action: &DeliveryAction, now: Timestamp)
         DeliveryAction::Search => "search".to_owned(),
         DeliveryAction::Replan(..) => "replan".to_owned(),
         DeliveryAction::Sleep(until) if *until <= now => "go on at once".to_owned(),
+        DeliveryAction::AwaitAccount(_) => "await the account".to_owned(),
         DeliveryAction::Sleep(until) => {
             let seconds = format!("{:.1}", until.saturating_duration_since(now).as_secs_f64());
             format!("sleep {} s", seconds.trim_end_matches(".0"))
@@ -280,6 +281,7 @@ fn answer_number(answer: &Result<Vec<MessageRef>, SendError>) -> usize {
         Err(SendError::Forbidden { .. }) => 3,
         Err(SendError::Unreadable { .. }) => 4,
         Err(SendError::InDoubt { .. }) => 5,
+        Err(SendError::AccountRefused { .. }) => 6,
     }
 }
 
@@ -346,6 +348,7 @@ pub(in crate::delivery) fn answers_of_each_kind() -> Vec<(&'static str, Result<V
         ("forbidden", Err(forbidden())),
         ("unreadable file", Err(SendError::Unreadable { reason: reason() })),
         ("in doubt", Err(SendError::InDoubt { reason: reason() })),
+        ("account refused", Err(SendError::AccountRefused { reason: reason() })),
     ]
 }
 
@@ -375,7 +378,7 @@ fn answers() -> String {
     ];
     let answers = answers_of_each_kind();
     assert_complete(calls.iter().map(|(_, attempt)| attempt_number(*attempt)), 4);
-    assert_complete(answers.iter().map(|(_, answer)| answer_number(answer)), 6);
+    assert_complete(answers.iter().map(|(_, answer)| answer_number(answer)), 7);
     let columns: Vec<&str> = answers.iter().map(|(name, _)| *name).collect();
     table(
         "call",

@@ -1,5 +1,6 @@
 //! The machine against a simulated platform that knows what arrived, with a death between any two steps.
 
+mod accounts;
 mod drafts;
 
 use super::*;
@@ -216,7 +217,7 @@ impl World {
         if part.target().is_some_and(|message| self.is_gone(message)) {
             return Err(SendError::Refused { refusal: Refusal::TargetGone, reason: reason() });
         }
-        match self.chance.below(10) {
+        match self.chance.below(11) {
             0..3 => Ok(vec![self.take_effect(part, attempt)]),
             3 | 4 => {
                 self.take_effect(part, attempt);
@@ -230,6 +231,7 @@ impl World {
             6 => Err(SendError::NotSent { retry_after_ms: Some(self.chance.below(3_000)), reason: reason() }),
             7 => Err(SendError::Refused { refusal: Refusal::Other, reason: reason() }),
             8 => Err(SendError::Unreadable { reason: reason() }),
+            9 => Err(SendError::AccountRefused { reason: reason() }),
             _ => Err(SendError::Forbidden { reason: reason() }),
         }
     }
@@ -264,8 +266,9 @@ impl World {
     fn search(&mut self) -> Result<SearchResult, SendError> {
         let reason = || "scripted".to_owned();
         let can_be_certain = self.capabilities.look_up == LookupRule::MessageIds;
-        match (self.chance.below(5), self.arrivals.last()) {
+        match (self.chance.below(6), self.arrivals.last()) {
             (0, _) => Err(SendError::NotSent { retry_after_ms: None, reason: reason() }),
+            (5, _) => Err(SendError::AccountRefused { reason: reason() }),
             (1, _) => Err(SendError::Forbidden { reason: reason() }),
             (2, _) if self.makes(Mistake::UncertaintyIsAbsence) => Ok(SearchResult::Absent),
             (2, _) => Ok(SearchResult::Uncertain),
@@ -321,9 +324,10 @@ impl World {
                 }
                 DeliveryEvent::Answered(attempt, self.call(part, attempt))
             }
-            DeliveryAction::Probe => DeliveryEvent::ProbeEnded(match self.chance.one_in(4) {
-                true => Err(SendError::NotSent { retry_after_ms: None, reason: "away".to_owned() }),
-                false => Ok(()),
+            DeliveryAction::Probe => DeliveryEvent::ProbeEnded(match self.chance.below(8) {
+                0 | 1 => Err(SendError::NotSent { retry_after_ms: None, reason: "away".to_owned() }),
+                2 => Err(SendError::AccountRefused { reason: "revoked".to_owned() }),
+                _ => Ok(()),
             }),
             DeliveryAction::Search => DeliveryEvent::SearchEnded(self.search()),
             DeliveryAction::Replan(refusal, failure) => {
@@ -338,11 +342,22 @@ impl World {
             DeliveryAction::Sleep(until) => {
                 let longer = if self.makes(Mistake::WaitsAreTooLong) { RULES.max_age / 2 } else { Duration::ZERO };
                 self.now = self.now.max(until).saturating_add(longer);
-                let closing = self.stored.question.as_ref().and_then(|question| question.closing.clone());
-                closing.map_or(DeliveryEvent::TimeReached, DeliveryEvent::QuestionClosed)
+                self.end_wait()
+            }
+            // A new token comes sooner or later, or never.
+            DeliveryAction::AwaitAccount(until) => {
+                let accepted_at = self.now.saturating_add(Duration::from_millis(self.chance.below(90_000)));
+                self.now = self.now.max(accepted_at.min(until));
+                self.end_wait()
             }
             DeliveryAction::Prepare => return Err("a text needs no preparation"),
         })
+    }
+
+    /// The end of a wait, in which a question may have been closed.
+    fn end_wait(&self) -> DeliveryEvent {
+        let closing = self.stored.question.as_ref().and_then(|question| question.closing.clone());
+        closing.map_or(DeliveryEvent::TimeReached, DeliveryEvent::QuestionClosed)
     }
 
     /// Delivers the part, with deaths before and after every step.

@@ -36,6 +36,8 @@ pub(super) struct DeliveryHarness {
     pub(super) probes: Vec<bool>,
     /// What look-ups find, one after the other; nothing certain from then on.
     pub(super) lookups: Vec<LookupOutcome>,
+    /// What the channel says of itself after it has refused the account; it is open when that changes.
+    pub(super) state: ChannelState,
     /// The text by which the question is closed while it is under way.
     pub(super) closed_by: Option<String>,
     /// Whether another message to the chat is in doubt as well.
@@ -67,6 +69,13 @@ impl DeliveryHarness {
             answers,
             probes: Vec::new(),
             lookups: Vec::new(),
+            state: ChannelState::Closed(ChannelClosure {
+                id: "1".to_owned(),
+                platform: "Console",
+                reason: "doesn't accept the bot's token".to_owned(),
+                remedy: "get a new one".to_owned(),
+                since: Timestamp(0),
+            }),
             closed_by: None,
             other_doubt: false,
             capabilities: ChannelCapabilities {
@@ -162,6 +171,9 @@ impl DeliveryHarness {
 
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
+        let state = self.state;
+        channel.expect_state().returning(move || state.clone());
+        channel.expect_next_state().returning(|_| ChannelState::Open);
         let scripted = self.answers.len();
         let answers = Arc::new(Mutex::new(VecDeque::from(self.answers)));
         let (at_first, later, left) = (self.capabilities, self.learned, Arc::clone(&answers));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, Sender, TurnId,
-    UndecodableUpdate, delivery::SendError,
+    ChannelCapabilities, ChannelName, ChannelState, ConversationId, FileReference, InboundMessage, MessageRef, Sender,
+    TurnId, UndecodableUpdate, delivery::SendError,
 };
 use satchel_ports::{
     Activity, Channel, FetchedFile, FileFetchError, Inbound, InboundError, LookupOutcome, LookupRequest, PostRequest,
@@ -28,6 +28,14 @@ impl Channel for CrashWrapper<Arc<dyn Channel>> {
 
     fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
         self.inner.can_write(conversation, sender)
+    }
+
+    fn state(&self) -> ChannelState {
+        self.inner.state()
+    }
+
+    async fn next_state(&self, state: &ChannelState) -> ChannelState {
+        self.inner.next_state(state).await
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {

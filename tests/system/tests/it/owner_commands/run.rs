@@ -194,28 +194,55 @@ async fn health_is_asked_for_without_another_program() {
     }
 }
 
-/// No new try helps until its owner has given another one.
+/// What can't be a token is a mistake of its owner.
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_token_is_a_configuration_error() {
-    let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
-    let discord = FakeDiscord::start(DiscordRules::unpaced()).await.expect("a loopback port");
-    let nobodys = format!("{}x", discord.token());
-    for (platform, url, token, told) in [
-        ("TELEGRAM", telegram.api_url(), "123456789:NobodysTokenCanary", "@BotFather"),
-        ("TELEGRAM", telegram.api_url(), "no token", "@BotFather"),
-        ("DISCORD", discord.api_url(), nobodys.as_str(), "Reset Token"),
-        ("DISCORD", discord.api_url(), "no token", "Reset Token"),
-    ] {
+async fn malformed_token_is_a_configuration_error() {
+    for (platform, told) in [("TELEGRAM", "@BotFather"), ("DISCORD", "Reset Token")] {
         let home = TestHome::new();
         let mut satchel = home.satchel_command(&["run", "--set", "web.listen=off"]);
-        satchel.env(format!("SATCHEL_{platform}__API_URL"), url).env(format!("SATCHEL_{platform}__TOKEN"), token);
+        satchel.env(format!("SATCHEL_{platform}__TOKEN"), "no token");
         let output = run_to_end(&mut satchel);
-        let case = format!("{platform}, {token}");
-        output.assert_no_crash(&case);
-        assert_eq!(output.exit_code(), Some(2), "{case}: {output:#?}");
-        assert!(output.stderr.contains(told) && output.stderr.contains("satchel doctor"), "{case}: {output:#?}");
-        assert!(!output.stderr.contains(token) && !output.stdout.contains(token), "{case}: {output:#?}");
+        output.assert_no_crash(platform);
+        assert_eq!(output.exit_code(), Some(2), "{platform}: {output:#?}");
+        assert!(output.stderr.contains(told) && output.stderr.contains("satchel doctor"), "{platform}: {output:#?}");
+        assert!(!output.stderr.contains("no token") && !output.stdout.contains("no token"), "{platform}: {output:#?}");
     }
+}
+
+/// Catches: a revoked token by which the page and the other platform go down, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_tokens_close_their_channels_and_nothing_else() {
+    let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+    let discord = FakeDiscord::start(DiscordRules::unpaced()).await.expect("a loopback port");
+    let home = TestHome::new();
+    let settings = format!(
+        "telegram: {{ token: '123456789:NobodysTokenCanary', api_url: '{}' }}\n\
+         discord: {{ token: 'NzY1.Nobodys.TokenCanary', api_url: '{}' }}\n",
+        telegram.api_url(),
+        discord.api_url()
+    );
+    home.write_file("satchel.yaml", settings);
+    let mut server = ServerProcess::start(&home, &[]);
+    for told in ["Telegram no longer accepts the bot's token", "Discord no longer accepts the bot's token"] {
+        server.wait_for_log(told);
+    }
+    let (status, state) = get_page(&format!("{}/readyz", server.page)).await;
+    assert_eq!(status, 200);
+    for (channel, platform) in [("telegram", "Telegram"), ("discord", "Discord")] {
+        let closed = |line: &str| {
+            line.starts_with(&format!("{channel} is closed for "))
+                && line.ends_with(&format!(": {platform} no longer accepts the bot's token"))
+        };
+        assert!(state.lines().any(closed), "{channel}: {state}");
+    }
+    let (_, figures) = get_page(&server.metrics).await;
+    assert!(figures.contains(r#"satchel_channel_closed{channel="telegram",reason="account_refused"} 1"#), "{figures}");
+    let turn = server.send_and_wait("list my files").await;
+    assert_eq!(turn["ending"], "done", "{turn:#}");
+    server.send_signal("TERM");
+    let output = server.wait_for_exit();
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    assert!(!output.stderr.contains("TokenCanary"), "{output:#?}");
 }
 
 #[test]
