@@ -5,6 +5,7 @@
 
 mod bus;
 mod channel;
+mod closed_channels;
 mod disk;
 mod gateways;
 mod inbound;
@@ -31,12 +32,11 @@ use prometheus_client::{
 };
 use satchel_domain::Timestamp;
 use satchel_ports::{
-    Ledger, Storage,
+    Channel, Ledger, Storage,
     ledger::{OutboxQuery, UndecodableCount, UsageQuery, UsageScope},
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
-use self::lost_events::{LostEventLabels, LostEventSource};
 pub use self::{
     bus::MeasuredBus,
     channel::MeasuredChannel,
@@ -46,6 +46,10 @@ pub use self::{
     lost_events::LostEvents,
     model::MeasuredModel,
     workspace::MeasuredWorkspace,
+};
+use self::{
+    closed_channels::{ClosureLabels, WatchedChannels},
+    lost_events::{LostEventLabels, LostEventSource},
 };
 
 /// The `Content-Type` of the text.
@@ -160,6 +164,8 @@ pub struct Metrics {
     lease_losses: OnceLock<(&'static str, Arc<AtomicU64>)>,
     gateway_takeovers: Family<GatewayLabels, Counter>,
     gateways_held: Family<GatewayLabels, Gauge>,
+    closed_channels: Family<ClosureLabels, Gauge>,
+    watched_channels: WatchedChannels,
     model_calls: Family<ModelCallLabels, Counter>,
     model_first_delta_seconds: DurationFamily<ModelLabels>,
     model_answer_seconds: DurationFamily<ModelLabels>,
@@ -198,6 +204,8 @@ impl Metrics {
             lease_losses: OnceLock::new(),
             gateway_takeovers: Family::default(),
             gateways_held: Family::default(),
+            closed_channels: Family::default(),
+            watched_channels: WatchedChannels::default(),
             model_calls: Family::default(),
             model_first_delta_seconds: duration_family(),
             model_answer_seconds: duration_family(),
@@ -245,6 +253,8 @@ impl Metrics {
         registry.register("gateway_takeovers", help, self.gateway_takeovers.clone());
         let help = "1 while this process holds the channel's gateway for the duty";
         registry.register("gateway_held", help, self.gateways_held.clone());
+        let help = "1 while the channel is closed for the reason, so that what is to be sent there waits";
+        registry.register("channel_closed", help, self.closed_channels.clone());
         registry.register("model_calls", "Requests to a model, by how the answer ended", self.model_calls.clone());
         let help = "Time until the first delta of a model's answer";
         registry.register_with_unit("model_first_piece", help, seconds(), self.model_first_delta_seconds.clone());
@@ -270,6 +280,12 @@ impl Metrics {
         self.lost_event_source.set(Box::new(count));
     }
 
+    /// Shows which of these channels are closed.
+    pub fn watch_channels(&self, channels: &[Arc<dyn Channel>]) {
+        let label = |channel: &Arc<dyn Channel>| self.channel_label(channel.name().as_str());
+        self.watched_channels.set(channels.iter().map(|channel| (label(channel), Arc::clone(channel))));
+    }
+
     /// Shows what `losses` counts as leases that a process of this role has lost.
     pub fn watch_lost_leases(&self, role: &'static str, losses: Arc<AtomicU64>) {
         let _first = self.lease_losses.set((role, losses));
@@ -280,6 +296,7 @@ impl Metrics {
     pub async fn render(&self, ledger: &Ledger, now: Timestamp) -> String {
         self.measure_disks().await;
         self.lost_event_source.measure(&self.lost_events);
+        self.watched_channels.measure(&self.closed_channels);
         let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_TIMEOUT, ledger.archive.parts(&oldest)).await {
             Ok(Ok(parts)) => {

@@ -5,9 +5,9 @@ use std::{num::NonZeroU64, panic::AssertUnwindSafe, path::Path};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, DiskReserve, FileReference, Filename,
-    InboundMessage, MediaInfo, MessageRef, OutgoingResponse, Part, PartContent, PartId, Sender, Sha256, Timestamp,
-    TurnId, Visibility, WorkspacePath,
+    Attachment, AttachmentId, AttachmentSource, ChannelClosure, ChannelName, ChannelState, ConversationId, DiskReserve,
+    FileReference, Filename, InboundMessage, MediaInfo, MessageRef, OutgoingResponse, Part, PartContent, PartId,
+    Sender, Sha256, Timestamp, TurnId, Visibility, WorkspacePath,
     delivery::SendError,
     part::{FileForm, FileItem},
 };
@@ -495,6 +495,35 @@ async fn metrics_server_answers_one_path_and_survives_nonsense() {
     );
     stop.cancel();
     serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn closed_channels_are_shown_until_they_open() {
+    let closed = ChannelState::Closed(ChannelClosure {
+        id: "1".into(),
+        platform: "Telegram",
+        reason: "no longer accepts the bot's token".into(),
+        remedy: "get a new one".into(),
+        since: NOW,
+    });
+    let channel = |name: &'static str, mut states: Vec<ChannelState>| -> Arc<dyn Channel> {
+        let mut channel = MockChannel::new();
+        channel.expect_name().returning(move || ChannelName::new(name).unwrap());
+        channel.expect_state().returning(move || states.pop().unwrap());
+        Arc::new(channel)
+    };
+    let open = ChannelState::Open;
+    let channels =
+        [channel("telegram", vec![open.clone(), closed]), channel("discord", vec![open.clone(), open.clone()])];
+    let metrics = Metrics::new(&["telegram", "discord"], Vec::new());
+    metrics.watch_channels(&channels);
+    for telegram in [1, 0] {
+        let samples = samples(&metrics).await;
+        for (channel, value) in [("telegram", telegram), ("discord", 0)] {
+            let line = format!(r#"satchel_channel_closed{{channel="{channel}",reason="account_refused"}} {value}"#);
+            assert!(samples.contains(&line), "{line} in {samples:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -55,6 +55,8 @@ pub struct WebPorts {
     pub blobs: Arc<dyn Blobs>,
     /// What happens in conversations while they are looked at.
     pub bus: Arc<dyn EventBus>,
+    /// The channels of this process, which may be closed.
+    pub channels: Vec<Arc<dyn Channel>>,
     /// What owners see of the running system and can do; `None` if the people of the page aren't owners.
     pub administration: Option<Arc<dyn Administration>>,
 }
@@ -87,6 +89,7 @@ impl WebServer {
             clock,
             blobs,
             bus,
+            channels,
             administration,
         } = ports;
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
@@ -145,6 +148,7 @@ impl WebServer {
             blobs,
             hub: shared_hub,
             bus,
+            channels,
             completion_bodies: Semaphore::new(MAX_COMPLETION_BODIES),
             draining: draining.clone(),
             stopping: stopping.clone(),

@@ -43,6 +43,8 @@ pub(crate) struct AppState {
     pub(crate) previews: Option<Previews>,
     pub(crate) hub: Arc<LiveHub>,
     pub(crate) bus: Arc<dyn EventBus>,
+    /// The channels of this process.
+    pub(crate) channels: Vec<Arc<dyn Channel>>,
     /// A permit for each completion whose body is read: it is in memory.
     pub(crate) completion_bodies: Semaphore,
     /// Cancelled when the process begins to stop.

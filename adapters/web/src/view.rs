@@ -103,8 +103,10 @@ fn position_tools(part: &mut wire::Part, tools: &mut [wire::UsedTool], calls: &[
 
 /// Whether nobody wrote a message: another program or Satchel itself sent it, and its text and files are those of the reply.
 fn is_notification(queued: &QueuedMessage) -> bool {
-    let task = &queued.message.system_task;
-    matches!(task, Some(SystemTask::DeliverNotification { .. } | SystemTask::ResendText { .. }))
+    matches!(
+        queued.message.system_task,
+        Some(SystemTask::DeliverNotification { .. } | SystemTask::ChannelClosed { .. } | SystemTask::ResendText { .. })
+    )
 }
 
 fn to_wire_tool(call: &CallRecord) -> wire::UsedTool {

@@ -135,6 +135,15 @@ pub enum SystemTask {
         /// How many more there are.
         more: u32,
     },
+    /// Tells owners that a channel is closed because its platform refuses the bot's account.
+    ChannelClosed {
+        /// The platform's name.
+        platform: String,
+        /// The reason, as text that follows the name.
+        reason: String,
+        /// What an owner can do about it.
+        remedy: String,
+    },
     /// Sends the text of a part once more, because an operator asks for it.
     ResendText {
         /// The text.

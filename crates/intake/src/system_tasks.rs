@@ -35,6 +35,9 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
             Vec::new(),
         ),
         SystemTask::FilesExpired { files, more } => (expired_files_text(files, *more), Vec::new()),
+        SystemTask::ChannelClosed { platform, reason, remedy } => {
+            (closed_channel_text(platform, reason, remedy), Vec::new())
+        }
         SystemTask::ResendText { text } => return Some(resend_reply(text)),
         SystemTask::RunSchedule { .. }
         | SystemTask::RunReminder { .. }
@@ -51,6 +54,14 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
     })
 }
 
+fn closed_channel_text(platform: &str, reason: &str, remedy: &str) -> String {
+    format!(
+        "{platform} {reason}, so I can neither read nor write there. What I have to say there waits, for as long as \
+         `delivery.max_age` allows; everything else goes on.\n\nTo open it again, {remedy}. `satchel doctor` checks the \
+         token."
+    )
+}
+
 /// The reply that sends a text once more. The model, which may have read that it didn't arrive, reads that it is sent.
 fn resend_reply(text: &str) -> CommandReply {
     let note = "The operator sends a text from earlier in this conversation to the people here once more; if it doesn't \
@@ -61,6 +72,7 @@ fn resend_reply(text: &str) -> CommandReply {
         setting: None,
         buttons: Vec::new(),
         changes: Vec::new(),
+        answered: None,
     }
 }
 
@@ -119,6 +131,23 @@ mod tests {
         let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
         assert_eq!(response, OutgoingResponse::from_text(expected));
         assert_eq!((history, buttons), (HistoryChange::Append(Vec::new()), Vec::new()));
+    }
+
+    #[test]
+    fn owner_reads_what_opens_a_closed_channel() {
+        let task = SystemTask::ChannelClosed {
+            platform: "Telegram".to_owned(),
+            reason: "no longer accepts the bot's token".to_owned(),
+            remedy: "get the current token from @BotFather and put it into /run/token, which is read again by itself"
+                .to_owned(),
+        };
+        let CommandReply { response, history, .. } = system_reply(&task).unwrap();
+        let expected = "Telegram no longer accepts the bot's token, so I can neither read nor write there. What I have to \
+                        say there waits, for as long as `delivery.max_age` allows; everything else goes on.\n\nTo open it \
+                        again, get the current token from @BotFather and put it into /run/token, which is read again by \
+                        itself. `satchel doctor` checks the token.";
+        assert_eq!(response, OutgoingResponse::from_text(expected));
+        assert_eq!(history, HistoryChange::Append(Vec::new()));
     }
 
     #[test]

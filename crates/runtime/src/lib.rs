@@ -1,6 +1,7 @@
 //! Runs the core: the lanes with their turns and deliveries, the schedules, and the upkeep of the stores.
 
 mod build;
+pub mod closure_notices;
 pub mod gateway;
 pub mod maintenance;
 pub mod retention;

@@ -1,12 +1,13 @@
 //! Liveness, readiness and metrics.
 
-use std::{sync::Arc, time::Duration};
+use std::{iter, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use satchel_domain::ChannelClosure;
 use tokio::time::timeout;
 
 use crate::{problem::Problem, state::AppState};
@@ -19,16 +20,27 @@ pub(crate) async fn alive() -> &'static str {
     "alive\n"
 }
 
-/// `GET /readyz`: messages can be stored, and the process doesn't stop.
-pub(crate) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, Problem> {
+/// `GET /readyz`: messages can be stored, and the process doesn't stop. Names the channels that are closed, which nothing but
+/// their account opens: the process is as ready as another one would be.
+pub(crate) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, Problem> {
     if state.draining.is_cancelled() {
         return Err(Problem::stopping());
     }
     match timeout(READY_TIMEOUT, state.archive.ping()).await {
-        Ok(Ok(_)) => Ok("ready\n"),
+        Ok(Ok(_)) => Ok(iter::once("ready\n".to_owned()).chain(closed_channels(&state)).collect()),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::unavailable("The database does not answer.")),
     }
+}
+
+/// A line for each closed channel, which says why.
+fn closed_channels(state: &AppState) -> impl Iterator<Item = String> {
+    state.channels.iter().filter_map(move |channel| {
+        let channel_state = channel.state();
+        let ChannelClosure { platform, reason, since, .. } = channel_state.closure()?;
+        let seconds = state.clock.now().saturating_duration_since(*since).as_secs();
+        Some(format!("{} is closed for {seconds} s: {platform} {reason}\n", channel.name()))
+    })
 }
 
 /// `GET /metrics`: the metrics, if enabled. Needs the same authorization as the API.

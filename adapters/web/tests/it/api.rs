@@ -1,7 +1,12 @@
 //! The rows of the API: what is asked, what is answered.
 
-use satchel_domain::{MessageRef, Part, PartContent, PartState, part::FailureReason, part::PreparedVoice};
-use satchel_ports::{Archive, Channel, Leases, Outbox, Turns, ledger::WorkFilter};
+use std::sync::Arc;
+
+use satchel_domain::{
+    ChannelClosure, ChannelName, ChannelState, MessageRef, Part, PartContent, PartState, Timestamp,
+    part::FailureReason, part::PreparedVoice,
+};
+use satchel_ports::{Archive, Channel, Leases, MockChannel, Outbox, Turns, ledger::WorkFilter};
 use satchel_wait::wait_until_async;
 use serde_json::json;
 
@@ -255,7 +260,7 @@ async fn what_does_not_exist_is_not_found() {
 #[tokio::test]
 async fn the_server_says_how_it_is() {
     let figures = || "satchel_turns 3\n".to_owned();
-    let stage = Stage::with(|settings| settings.metrics = Some(std::sync::Arc::new(figures))).await;
+    let stage = Stage::with(|settings| settings.metrics = Some(Arc::new(figures))).await;
     assert_eq!(stage.get("/healthz").await.text().await.unwrap(), "alive\n");
     assert_eq!(stage.get("/readyz").await.text().await.unwrap(), "ready\n");
     assert_eq!(stage.get("/metrics").await.text().await.unwrap(), "satchel_turns 3\n");
@@ -275,6 +280,29 @@ async fn stopping_server_is_not_ready_and_still_serves() {
     let turn = stage.say("while it stops", "x").await;
     stage.wrote(turn, 0, "still here").await;
     events.find("live", |_| true).await;
+}
+
+/// A process that restarts changes nothing about a revoked token, so it stays ready.
+#[tokio::test]
+async fn readiness_names_closed_channels() {
+    let closure = ChannelClosure {
+        id: "1".to_owned(),
+        platform: "Telegram",
+        reason: "no longer accepts the bot's token".to_owned(),
+        remedy: "get a new one".to_owned(),
+        since: Timestamp(i64::MAX),
+    };
+    let channel = |name: &'static str, state: ChannelState| -> Arc<dyn Channel> {
+        let mut channel = MockChannel::new();
+        channel.expect_name().returning(move || ChannelName::new(name).unwrap());
+        channel.expect_state().returning(move || state.clone());
+        Arc::new(channel)
+    };
+    let channels = vec![channel("discord", ChannelState::Open), channel("telegram", ChannelState::Closed(closure))];
+    let answer = Stage::beside(channels).await.get("/readyz").await;
+    assert_eq!(answer.status(), 200);
+    let expected = "ready\ntelegram is closed for 0 s: Telegram no longer accepts the bot's token\n";
+    assert_eq!(answer.text().await.unwrap(), expected);
 }
 
 #[tokio::test]

@@ -425,6 +425,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
         clock,
         blobs,
         bus: Arc::new(LocalBus::new()),
+        channels: Vec::new(),
         administration: None,
     };
     Ok(WebServer::bind(settings, channel, ports).await?.address())

@@ -186,16 +186,22 @@ impl Stage {
 
     /// A stage whose people are owners.
     pub(crate) async fn of_owners(administration: Arc<dyn Administration>) -> Self {
-        Self::open(Arc::new(LocalBus::new()), |_| {}, Some(administration)).await
+        Self::open(Arc::new(LocalBus::new()), |_| {}, Vec::new(), Some(administration)).await
+    }
+
+    /// A stage of a process that has these channels besides the page.
+    pub(crate) async fn beside(channels: Vec<Arc<dyn Channel>>) -> Self {
+        Self::open(Arc::new(LocalBus::new()), |_| {}, channels, None).await
     }
 
     pub(crate) async fn on(bus: Arc<dyn EventBus>, change: impl FnOnce(&mut WebSettings)) -> Self {
-        Self::open(bus, change, None).await
+        Self::open(bus, change, Vec::new(), None).await
     }
 
     async fn open(
         bus: Arc<dyn EventBus>,
         change: impl FnOnce(&mut WebSettings),
+        channels: Vec<Arc<dyn Channel>>,
         administration: Option<Arc<dyn Administration>>,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -225,6 +231,7 @@ impl Stage {
             clock: Arc::clone(&clock),
             blobs: Arc::clone(&blobs),
             bus: Arc::clone(&bus),
+            channels,
             administration,
         };
         let server = WebServer::bind(settings, Arc::clone(&channel), ports).await.unwrap();

@@ -24,8 +24,7 @@ use serde::Serialize;
 use crate::{config::LoadedConfig, models};
 
 /// What to do about a worker that is there, and that the system forbids what it needs.
-const FORBIDDEN_WORKER_ADVICE: &str =
-    "allow it: a systemd unit needs `SystemCallFilter=@system-service seccomp` without `~@resources`, and room in \
+const FORBIDDEN_WORKER_ADVICE: &str = "allow it: a systemd unit needs `SystemCallFilter=@system-service seccomp` without `~@resources`, and room in \
      `TasksMax=` and `LimitNPROC=`; a container needs a seccomp profile that allows `seccomp`, `prctl` and `setrlimit`";
 
 /// The severity of a finding.
@@ -106,7 +105,7 @@ pub(crate) async fn collect_findings(loaded: &LoadedConfig, own_processes: usize
     findings.extend(schedules::check_schedules(config, SystemClock::new().wall()));
     match &http {
         Ok(http) => {
-            findings.extend(platforms::check_platforms(config, http).await);
+            findings.extend(platforms::check_platforms(loaded, http).await);
             findings.push(environment::check_clock(config, &selection, http).await);
         }
         Err(error) => findings.push(Finding::problem(

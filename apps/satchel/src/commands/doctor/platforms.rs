@@ -1,25 +1,28 @@
 //! Checks the platforms: their tokens, the bot's settings, and whether anybody may talk there.
 
+use std::path::Path;
+
 use reqwest::Client;
 
 use super::Finding;
 use crate::{
-    config::{Config, leaf::list::OnOff},
+    config::{Config, LoadedConfig, leaf::list::OnOff},
     platforms::{self, DiscordApplication, TokenError},
 };
 
 /// Checks the tokens with the platforms.
-pub(super) async fn check_platforms(config: &Config, http: &Client) -> Vec<Finding> {
+pub(super) async fn check_platforms(loaded: &LoadedConfig, http: &Client) -> Vec<Finding> {
+    let config = loaded.config();
     let mut findings = Vec::new();
     if let Some(token) = &config.telegram.token {
         let bot = platforms::identify_telegram_bot(http, config.telegram.api_url.as_deref(), token).await;
-        findings.push(token_finding("telegram", bot));
+        findings.push(token_finding("telegram", bot, loaded.secret_file("telegram.token")));
     }
     if let Some(token) = &config.discord.token {
         let url = config.discord.api_url.as_deref();
         let bot = platforms::identify_discord_bot(http, url, token).await;
         let is_known = bot.is_ok();
-        findings.push(token_finding("discord", bot));
+        findings.push(token_finding("discord", bot, loaded.secret_file("discord.token")));
         if is_known {
             findings.extend(check_discord_application(platforms::fetch_discord_application(http, url, token).await));
         }
@@ -50,11 +53,22 @@ fn check_discord_application(application: Result<DiscordApplication, TokenError>
     findings
 }
 
-fn token_finding(check: &'static str, bot: Result<String, TokenError>) -> Finding {
+/// The result of a token's check; `file` is the one that it was read from.
+fn token_finding(check: &'static str, bot: Result<String, TokenError>, file: Option<&Path>) -> Finding {
     match bot {
         Ok(name) => Finding::ok(check, format!("the token belongs to {name}")),
         Err(TokenError::Invalid(reason)) => {
-            Finding::problem(check, reason, format!("set `{check}.token` to a valid token"))
+            let advice = match file {
+                Some(file) => format!(
+                    "put a valid token into {}; a running Satchel reads it again by itself and sends what has waited",
+                    file.display()
+                ),
+                None => format!(
+                    "set `{check}.token` to a valid token and restart Satchel, which sends what has waited; from a file \
+                     that `{check}.token_file` names it is read again without a restart"
+                ),
+            };
+            Finding::problem(check, reason, advice)
         }
         Err(TokenError::Unverified(reason)) => {
             Finding::problem(check, reason, format!("check the network, and `{check}.api_url` if it is set"))
@@ -103,4 +117,21 @@ fn check_anyone_allowed(platform: &'static str, allowed: &[String], owners: &[St
          with `satchel pair approve CODE`"
     );
     Some(Finding::warning(platform, found, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_about_a_refused_token_names_where_a_new_one_is_read_from() {
+        let refused = || Err(TokenError::Invalid("Telegram doesn't accept this token".to_owned()));
+        let in_file = token_finding("telegram", refused(), Some(Path::new("/run/token"))).advice.unwrap();
+        assert!(
+            in_file.starts_with("put a valid token into /run/token; a running Satchel reads it again"),
+            "{in_file}"
+        );
+        let elsewhere = token_finding("telegram", refused(), None).advice.unwrap();
+        assert!(elsewhere.contains("`telegram.token`") && elsewhere.contains("restart Satchel"), "{elsewhere}");
+    }
 }

@@ -12,7 +12,7 @@ use satchel_metrics::{
 };
 use satchel_nats::NatsBus;
 use satchel_ports::{Channel, EventBus, Fetcher, FileLinks, Inbound, LanguageModel, ledger::Gateways};
-use satchel_runtime::Runner;
+use satchel_runtime::{Runner, closure_notices::ClosureNotices};
 use satchel_web::WebPorts;
 use tokio_util::sync::CancellationToken;
 
@@ -109,12 +109,17 @@ impl Services<'_> {
             channels: self.measured_channels(page.as_ref(), &platforms),
             tools: Vec::new(),
         };
-        let channels: Vec<ChannelName> = ports.channels.iter().map(|channel| channel.name()).collect();
+        let hosted = ports.channels.clone();
+        metrics.watch_channels(&hosted);
+        let channels: Vec<ChannelName> = hosted.iter().map(|channel| channel.name()).collect();
+        let owner_page = page.as_ref().map(Page::channel_name).filter(|name| is_owners_page(config, name));
         let model_names = ports.models.keys().cloned().collect();
         let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
         let gateways = &stores.ledger.gateways;
         let gateways: Arc<dyn Gateways> = Arc::new(MeasuredGateways::new(Arc::clone(gateways), Arc::clone(metrics)));
         self.start_work(runner, nats, &internal_inbound, &channels, &gateways, tasks)?;
+        let notices = self.closure_notices(hosted.clone(), owner_page.clone(), internal_inbound.clone());
+        work::start_closure_notices(notices, tasks, self.stop);
         if !self.role.receives() {
             return Ok(None);
         }
@@ -131,7 +136,6 @@ impl Services<'_> {
             model_names,
             tools,
         };
-        let is_owned = is_owners_page(config, &page.channel_name());
         let ports = WebPorts {
             inbound,
             notifications: Arc::new(self.notifications(internal_inbound)),
@@ -142,7 +146,8 @@ impl Services<'_> {
             clock: Arc::clone(&stores.clock),
             blobs: Arc::clone(&stores.blobs),
             bus,
-            administration: is_owned.then(|| Arc::new(system) as _),
+            channels: hosted,
+            administration: owner_page.map(|_| Arc::new(system) as _),
         };
         page.serve(ports, tasks, self.stop, self.lanes_ended).await.map(Some)
     }
@@ -228,6 +233,17 @@ impl Services<'_> {
         let of_page = page.into_iter().flat_map(Page::channels);
         let channels = of_page.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
         channels.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(self.metrics))) as _).collect()
+    }
+
+    fn closure_notices(
+        &self,
+        channels: Vec<Arc<dyn Channel>>,
+        owner_page: Option<ChannelName>,
+        inbound: InternalInbound,
+    ) -> ClosureNotices {
+        let access = Arc::new(self.loaded.config().access());
+        let conversations = Arc::clone(&self.stores.ledger.conversations);
+        ClosureNotices { channels, access, owner_page, conversations, inbound }
     }
 
     fn notifications(&self, inbound: InternalInbound) -> NotificationService {

@@ -9,6 +9,7 @@ use satchel_nats::NatsBus;
 use satchel_ports::ledger::{GatewayDuty, GatewayId, Gateways};
 use satchel_runtime::{
     Runner,
+    closure_notices::ClosureNotices,
     gateway::Gateway,
     retention::RetentionTask,
     schedules::{ReminderScheduler, Scheduler},
@@ -76,6 +77,15 @@ pub(super) fn start_runner(
         runner.run(stop).await;
         drop(ended);
         event_bus::flush(nats).await;
+        Ok(())
+    });
+}
+
+/// Tells owners of closed channels until `stop` is cancelled.
+pub(super) fn start_closure_notices(notices: ClosureNotices, tasks: &mut Tasks, stop: &CancellationToken) {
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        notices.run(stop).await;
         Ok(())
     });
 }

@@ -1,0 +1,112 @@
+//! Tells owners that a channel is closed, once for each closure, on the channels that are open.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use futures::future::select_all;
+use satchel_domain::{
+    ChannelClosure, ChannelName, ChannelState, ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask,
+};
+use satchel_intake::{InternalInbound, access::AccessPolicy};
+use satchel_ports::{Channel, Conversations, LedgerError, ledger::ConversationQuery};
+use tokio_util::sync::CancellationToken;
+
+/// When a notice that could not be stored is stored again, unless a channel is closed or opened before.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The conversation in which the people of the page read a notice if they have none yet.
+const FIRST_PAGE_KEY: &str = "main";
+
+/// The notices about closed channels.
+pub struct ClosureNotices {
+    /// The channels of this process.
+    pub channels: Vec<Arc<dyn Channel>>,
+    /// Who owns this Satchel, and in which chats owners are reached.
+    pub access: Arc<AccessPolicy>,
+    /// The channel whose people are owners in each of its conversations: the page.
+    pub owner_page: Option<ChannelName>,
+    pub conversations: Arc<dyn Conversations>,
+    pub inbound: InternalInbound,
+}
+
+/// Where owners read a notice.
+struct NoticeTarget {
+    conversation: ConversationId,
+    /// What tells this target from the others of its channel.
+    key: String,
+}
+
+impl ClosureNotices {
+    /// Tells owners until `stop` is cancelled. A notice that is repeated, by this process or another one, has the same key
+    /// and is dropped.
+    pub async fn run(self, stop: CancellationToken) {
+        while !self.channels.is_empty() {
+            let states: Vec<ChannelState> = self.channels.iter().map(|channel| channel.state()).collect();
+            let result = self.notify_owners(&states).await;
+            if let Err(error) = &result {
+                let error: &(dyn Error + 'static) = &**error;
+                tracing::warn!(error, "telling owners of a closed channel failed; retrying");
+            }
+            let changes = self.channels.iter().zip(&states).map(|(channel, state)| channel.next_state(state));
+            let change = async {
+                tokio::select! {
+                    _ = select_all(changes) => {}
+                    () = tokio::time::sleep(RETRY_INTERVAL), if result.is_err() => {}
+                }
+            };
+            if stop.run_until_cancelled(change).await.is_none() {
+                return;
+            }
+        }
+        stop.cancelled().await;
+    }
+
+    async fn notify_owners(&self, states: &[ChannelState]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        for (channel, state) in self.channels.iter().zip(states) {
+            let Some(closure) = state.closure() else { continue };
+            for target in self.open_targets(states).await? {
+                let NoticeTarget { conversation, key } = target;
+                let key = format!("{SATCHEL_SENDER_ID}:closed:{}:{}:{key}", channel.name(), closure.id);
+                let message = InboundMessage::new(conversation, key, Sender::satchel());
+                self.inbound.accept(system_task(closure), message).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The targets where owners read notices, on the channels that are open.
+    async fn open_targets(&self, states: &[ChannelState]) -> Result<Vec<NoticeTarget>, LedgerError> {
+        let mut targets = Vec::new();
+        for (channel, state) in self.channels.iter().zip(states) {
+            if state.closure().is_some() {
+                continue;
+            }
+            let name = channel.name();
+            let owner_chats = self.access.channel_rules(&name).map_or(&[][..], |rules| rules.owner_chats.as_slice());
+            targets.extend(
+                owner_chats.iter().map(|chat| NoticeTarget { conversation: chat.clone(), key: chat.to_string() }),
+            );
+            if self.owner_page.as_ref() == Some(&name)
+                && let Some(conversation) = self.last_used_conversation(&name).await?
+            {
+                // Without its conversation, so that another one that is used meanwhile gets no second notice.
+                targets.push(NoticeTarget { conversation, key: name.to_string() });
+            }
+        }
+        Ok(targets)
+    }
+
+    async fn last_used_conversation(&self, channel: &ChannelName) -> Result<Option<ConversationId>, LedgerError> {
+        let query = ConversationQuery { channel: channel.clone(), archived: false, before: None, limit: 1 };
+        let listed = self.conversations.list_conversations(&query).await?;
+        let last_used = listed.into_iter().max_by_key(|summary| summary.last_at).map(|summary| summary.conversation);
+        Ok(last_used.or_else(|| ConversationId::new(channel.clone(), FIRST_PAGE_KEY).ok()))
+    }
+}
+
+fn system_task(closure: &ChannelClosure) -> SystemTask {
+    let ChannelClosure { platform, reason, remedy, .. } = closure;
+    SystemTask::ChannelClosed { platform: (*platform).to_owned(), reason: reason.clone(), remedy: remedy.clone() }
+}
+
+#[cfg(test)]
+mod tests;
