@@ -15,6 +15,7 @@ mod open_option;
 mod openai_client;
 mod pending_worker;
 mod retries;
+mod revoked_token;
 mod root_commands;
 mod run;
 mod server_process;
