@@ -50,7 +50,8 @@ struct OwnerChat {
 }
 
 /// Looks for the code among the messages that wait for the bot, and returns who has sent it. What waits stays there, unless
-/// all of it is theirs: then the code and what they wrote before it are confirmed, so that the bot doesn't answer a code.
+/// all before the code is how they have started the bot: then that and the code are confirmed, so that the bot doesn't answer
+/// a code. A confirmed message is gone.
 ///
 /// # Errors
 /// When the messages can't be read.
@@ -101,26 +102,38 @@ pub async fn find_owner(
     Ok(Some(owner))
 }
 
-/// Who has sent the code in a private chat, and the offset that confirms it if nothing before it is somebody else's.
+/// Who has sent the code in a private chat, and the offset that confirms it if nothing is lost by that.
 fn find_sender(updates: &[Value], code: &PairingCode) -> Option<(TelegramOwner, Option<i64>)> {
     let read = |update: &Value| OwnerUpdate::deserialize(update).ok();
     let position = updates.iter().position(|update| read(update).is_some_and(|update| has_code(&update, code)))?;
     let OwnerUpdate { update_id, message } = read(&updates[position])?;
     let sender = message?.from?;
-    let is_theirs = |update: &Value| {
-        let from = read(update).and_then(|update| update.message?.from);
-        from.is_some_and(|from| from.id == sender.id)
-    };
-    let offset = updates[..position].iter().all(is_theirs).then_some(update_id + 1);
+    let is_no_loss = |update: &Value| read(update).is_some_and(|update| starts_bot(&update, sender.id));
+    let offset = updates[..position].iter().all(is_no_loss).then_some(update_id + 1);
     Some((TelegramOwner { id: sender.id, name: redact(&sender.first_name) }, offset))
 }
 
 /// Whether a person has sent the code in their own chat with the bot: alone, or with the link that starts the bot.
 fn has_code(update: &OwnerUpdate, code: &PairingCode) -> bool {
-    let Some(OwnerMessage { from: Some(from), chat, text: Some(text) }) = &update.message else { return false };
-    let text = text.trim();
+    let Some((_, text)) = private_text(update) else { return false };
     let given = text.strip_prefix("/start").unwrap_or(text).trim().parse();
-    !from.is_bot && chat.kind == "private" && given.is_ok_and(|given: PairingCode| given.ct_eq(code))
+    given.is_ok_and(|given: PairingCode| given.ct_eq(code))
+}
+
+/// Whether an update only says that this person has started the bot, by its button or by a link with a code.
+fn starts_bot(update: &OwnerUpdate, person: i64) -> bool {
+    let Some((from, text)) = private_text(update) else { return false };
+    let mut words = text.split_whitespace();
+    let is_start = words.next() == Some("/start");
+    let has_other_words =
+        words.next().is_some_and(|code| code.parse::<PairingCode>().is_err()) || words.next().is_some();
+    from.id == person && is_start && !has_other_words
+}
+
+/// The text of a person in their own chat with the bot, and who they are.
+fn private_text(update: &OwnerUpdate) -> Option<(&OwnerSender, &str)> {
+    let OwnerMessage { from: Some(from), chat, text: Some(text) } = update.message.as_ref()? else { return None };
+    (!from.is_bot && chat.kind == "private").then_some((from, text.trim()))
 }
 
 #[cfg(test)]
@@ -142,9 +155,40 @@ mod tests {
             let updates = [update(7, 41, "private", "/start"), update(8, 41, "private", text)];
             assert_eq!(find_sender(&updates, &code), Some((ann.clone(), Some(9))), "{text}");
         }
-        // What others have written must still be answered.
-        let updates = [update(7, 5, "private", "hello"), update(8, 41, "private", "ABCD-EFGH")];
-        assert_eq!(find_sender(&updates, &code), Some((ann, None)));
+    }
+
+    /// Catches: a message or a file that nobody has answered, and that Telegram no longer has.
+    #[test]
+    fn nothing_but_the_start_of_the_bot_is_confirmed_with_the_code() {
+        let code: PairingCode = "ABCD-EFGH".parse().unwrap();
+        let ann = TelegramOwner { id: 41, name: "Ann".to_owned() };
+        let photo = json!({ "update_id": 7, "message": {
+            "from": { "id": 41, "is_bot": false, "first_name": "Ann" },
+            "chat": { "id": 1, "type": "private" },
+            "photo": [{ "file_id": "x" }],
+        } });
+        let edit = json!({ "update_id": 7, "edited_message": update(7, 41, "private", "/start")["message"] });
+        for waiting in [
+            photo,
+            edit,
+            update(7, 41, "group", "/start"),
+            update(7, 41, "private", "hello"),
+            update(7, 41, "private", "ABCD-EFGJ"),
+            update(7, 41, "private", "/start me up"),
+            update(7, 41, "private", "/started"),
+            update(7, 5, "private", "hello"),
+            update(7, 5, "private", "/start"),
+            json!("nonsense"),
+        ] {
+            let updates = [waiting, update(8, 41, "private", "ABCD-EFGH")];
+            assert_eq!(find_sender(&updates, &code), Some((ann.clone(), None)), "{}", updates[0]);
+        }
+        for start in ["/start", " /start\n", "/start ABCD-EFGH", "/start abcdefgj"] {
+            let updates = [update(7, 41, "private", start), update(8, 41, "private", "ABCD-EFGH")];
+            let first_has_code = start == "/start ABCD-EFGH";
+            let confirmed = if first_has_code { 8 } else { 9 };
+            assert_eq!(find_sender(&updates, &code), Some((ann.clone(), Some(confirmed))), "{start}");
+        }
     }
 
     #[test]
