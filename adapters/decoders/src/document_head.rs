@@ -22,13 +22,17 @@ const UTF16_SAMPLE_BYTES: usize = 4 << 10;
 /// Text may hold one strange character among so many: a file that was damaged a little is still read.
 pub const MIN_CHARS_PER_STRANGE_ONE: usize = 200;
 
-/// Whether a document could be read from a file of this type that starts with these bytes. Where they leave it open, it
-/// may: the worker, which has all bytes, decides.
+/// In a file that goes on behind its head, that may hold one strange byte among so many: how clean the rest is isn't known.
+/// Compressed bytes have one among nine.
+const MIN_BYTES_PER_STRANGE_ONE_IN_HEAD: usize = 16;
+
+/// Whether a document could be read from a file of this type and of so many bytes that starts with these. Where they leave it
+/// open, it may: the worker, which has all bytes, decides.
 #[must_use]
-pub fn may_be_document(head: &[u8], mime: &str) -> bool {
+pub fn may_be_document(head: &[u8], bytes: u64, mime: &str) -> bool {
     let is_text_by_type = matches!(mime, "text/html" | "application/xhtml+xml" | "message/rfc822");
     let has_magic = [OLE_MAGIC, ZIP_MAGIC, RTF_MAGIC].iter().any(|magic| head.starts_with(magic));
-    head.is_empty() || is_text_by_type || has_magic || has_pdf_sign(head) || may_be_text(head)
+    head.is_empty() || is_text_by_type || has_magic || has_pdf_sign(head) || may_be_text(head, bytes)
 }
 
 /// Explains that a file of this type holds no text.
@@ -69,11 +73,13 @@ fn has_pdf_sign(head: &[u8]) -> bool {
 }
 
 /// In every encoding but UTF-16, a byte of ASCII's control characters is one, whatever stands before it. So more of them
-/// than text may hold are too many in all encodings.
-fn may_be_text(head: &[u8]) -> bool {
+/// than the text of a whole file may hold are too many in all encodings.
+fn may_be_text(head: &[u8], bytes: u64) -> bool {
     let is_utf16 = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") || detect_utf16(head).is_some();
     let strange = head.iter().filter(|byte| byte.is_ascii() && is_strange(char::from(**byte))).count();
-    is_utf16 || strange * MIN_CHARS_PER_STRANGE_ONE <= head.len()
+    let has_rest = bytes > head.len() as u64;
+    let is_clean = (strange * MIN_CHARS_PER_STRANGE_ONE) as u64 <= bytes.max(head.len() as u64);
+    is_utf16 || is_clean && (!has_rest || strange * MIN_BYTES_PER_STRANGE_ONE_IN_HEAD <= head.len())
 }
 
 #[cfg(test)]
@@ -107,8 +113,19 @@ mod tests {
             (database, "application/vnd.sqlite3"),
             (compressed, "application/gzip"),
         ] {
-            assert!(!may_be_document(&head, mime), "{mime}: {:?}", &head[..4]);
+            for bytes in [head.len() as u64, 10_000_000] {
+                assert!(!may_be_document(&head, bytes, mime), "{mime}, {bytes}: {:?}", &head[..4]);
+            }
         }
+    }
+
+    /// Catches: a file that a worker would read, refused because what is strange in it is all at its beginning.
+    #[test]
+    fn head_is_not_judged_as_if_it_were_the_whole_file() {
+        let head = ["x".repeat(98).as_bytes(), &[0, 0]].concat().repeat(163);
+        assert!(!may_be_document(&head, head.len() as u64, UNKNOWN), "2 % of the file");
+        assert!(!may_be_document(&head, 65_000, UNKNOWN), "more than 0.5 % of the file, even if the rest is clean");
+        assert!(may_be_document(&head, 66_000, UNKNOWN), "0.5 % of the file, if the rest is clean");
     }
 
     #[test]
@@ -131,7 +148,7 @@ mod tests {
             (damaged, UNKNOWN),
             (Vec::new(), UNKNOWN),
         ] {
-            assert!(may_be_document(&head, mime), "{mime}: {head:?}");
+            assert!(may_be_document(&head, head.len() as u64, mime), "{mime}: {head:?}");
         }
     }
 }

@@ -95,9 +95,21 @@ mod tests {
         ] {
             let bytes = encoding.encode(text).0.repeat(40);
             for head in [&bytes[..], &bytes[..101]] {
-                assert!(may_be_document(head, "application/octet-stream"), "{}", encoding.name());
+                for length in [head.len(), bytes.len()] {
+                    let is_read = may_be_document(head, length as u64, "application/octet-stream");
+                    assert!(is_read, "{}, {length} bytes", encoding.name());
+                }
             }
         }
+    }
+
+    /// Catches: a file that is read here and refused by its head, where all of its damage is.
+    #[test]
+    fn text_with_a_damaged_beginning_may_be_a_document() {
+        let damaged = ["x".repeat(98).as_bytes(), &[0, 0]].concat().repeat(163);
+        let text = [&damaged[..], "A sentence. ".repeat(10_000).as_bytes()].concat();
+        assert!(is_plausible_text(&text));
+        assert!(may_be_document(&text[..damaged.len()], text.len() as u64, "application/octet-stream"));
     }
 
     #[test]

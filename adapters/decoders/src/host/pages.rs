@@ -25,7 +25,7 @@ impl DocumentReader for DecoderWorkers {
         cancel: &CancellationToken,
     ) -> Result<DocumentText, DocumentError> {
         let DocumentRequest { sha256, bytes, mime, offset, max_text_bytes, work_share, .. } = request;
-        if !may_be_document(&self.head(request).await, mime) {
+        if !may_be_document(&self.head(request).await, *bytes, mime) {
             return Err(DecoderError::Unsupported { reason: no_text_reason(mime) }.into());
         }
         let (first_page, last_page) = request.page_numbers().into_inner();
