@@ -44,9 +44,10 @@ pub(super) fn check_configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     };
     let is_secret = |value: &serde_json::Value| value.as_str().is_some_and(|text| text.contains(MASK));
     let holds_secrets = loaded.settings.iter().any(|setting| from_file(&setting.origin) && is_secret(&setting.value));
+    let own = (geteuid().as_raw(), getegid().as_raw());
     if let Some(path) = loaded.file.as_ref().filter(|_| holds_secrets)
         && let Ok(metadata) = std::fs::metadata(path)
-        && is_open_to_others(metadata.mode(), metadata.gid(), getegid().as_raw())
+        && is_open_to_others(metadata.mode(), is_of_service((metadata.uid(), metadata.gid()), own))
     {
         let shown = path.display();
         let found = format!("other users of this machine can read the secrets in {shown}");
@@ -63,11 +64,16 @@ pub(super) fn check_configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     findings
 }
 
-/// Whether the mode of a file lets others in than its owner, and than readers of the group that Satchel itself runs with: a
-/// service reads the administrator's file that way (`root:satchel`, 0640).
-fn is_open_to_others(mode: u32, group: u32, own_group: u32) -> bool {
-    let own_readers = if group == own_group { 0o040 } else { 0 };
-    mode & 0o077 & !own_readers != 0
+/// Whether the mode of a file lets others in than its owner, and than readers of its group where that is a service's.
+fn is_open_to_others(mode: u32, is_of_service: bool) -> bool {
+    let group_readers = if is_of_service { 0o040 } else { 0 };
+    mode & 0o077 & !group_readers != 0
+}
+
+/// Whether a file is one that a service reads by its group: it is the administrator's, with the group that Satchel itself runs
+/// with (`root:satchel`, 0640). The group of a person's own file may be the first group of everybody (`users`).
+fn is_of_service((owner, group): (u32, u32), (own_user, own_group): (u32, u32)) -> bool {
+    owner != own_user && group == own_group
 }
 
 /// Finds keys and tokens that would be sent unencrypted over the network.
@@ -219,16 +225,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_own_group_may_read_secrets() {
-        for (mode, group, is_open) in [
-            (0o100_600, 7, false),
-            (0o100_640, 7, false),
-            (0o100_640, 8, true),
-            (0o100_660, 7, true),
-            (0o100_644, 7, true),
-            (0o100_604, 7, true),
+    fn only_the_group_of_a_service_may_read_secrets() {
+        const OWN: (u32, u32) = (5, 7);
+        for (mode, owner, is_open) in [
+            (0o100_600, (5, 7), false),
+            (0o100_600, (0, 7), false),
+            (0o100_640, (0, 7), false),
+            // On some systems it is the first group of everybody.
+            (0o100_640, (5, 7), true),
+            (0o100_640, (0, 8), true),
+            (0o100_660, (0, 7), true),
+            (0o100_644, (0, 7), true),
+            (0o100_604, (0, 7), true),
         ] {
-            assert_eq!(is_open_to_others(mode, group, 7), is_open, "{mode:o} of group {group}");
+            assert_eq!(is_open_to_others(mode, is_of_service(owner, OWN)), is_open, "{mode:o} of {owner:?}");
         }
     }
 }
