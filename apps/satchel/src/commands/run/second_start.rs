@@ -2,7 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
 };
 
@@ -16,21 +16,36 @@ use crate::{
 };
 
 /// Checks that no Satchel serves the page's address yet. What else may be wrong with the address is reported when the page is
-/// opened.
+/// opened. Processes may share their data: one takes over when another ends, so that is only logged.
 ///
 /// # Errors
 /// When one does; the message says where, with which data, and how to log in.
 pub async fn check_first_start(config: &Config, role: Role) -> anyhow::Result<()> {
-    let Some(address) = config.web.listen.0.filter(|_| role.receives()) else { return Ok(()) };
-    let is_taken = TcpListener::bind(address).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
-    if !is_taken {
-        return Ok(());
-    }
-    let Some(version) = identify_server(address).await else { return Ok(()) };
-    let running = format!("Satchel {version} is already running at http://{}/", local_address(address));
+    let open = open_data_dirs();
     let data_dir =
         stores::sqlite_dir(config).map(|directory| directory.canonicalize().unwrap_or_else(|_| directory.to_owned()));
-    anyhow::bail!("{running}{}", describe_data(data_dir.as_deref(), &open_data_dirs()))
+    if let Some(address) = config.web.listen.0.filter(|_| role.receives())
+        && let Some(version) = find_server(address).await
+    {
+        let running = format!("Satchel {version} is already running at http://{}/", local_address(address));
+        anyhow::bail!("{running}{}", describe_data(data_dir.as_deref(), &open));
+    }
+    // Who gives a process a role of its own runs several.
+    if role == Role::All
+        && let Some(directory) = data_dir.filter(|directory| open.contains(directory))
+    {
+        tracing::info!(
+            data = %directory.display(),
+            "Satchel is already running with this data; this process works beside it, and takes over when it ends"
+        );
+    }
+    Ok(())
+}
+
+/// The version of the Satchel that has taken an address.
+async fn find_server(address: SocketAddr) -> Option<String> {
+    let is_taken = TcpListener::bind(address).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+    if is_taken { identify_server(address).await } else { None }
 }
 
 /// With which data the other one runs, as far as this user can see it, and what to do.

@@ -168,6 +168,23 @@ async fn second_start_says_where_satchel_runs_and_how_to_log_in() {
     assert!(server.is_alive());
 }
 
+/// Two processes may share their data, as a second one takes over when the first ends. It must not happen unnoticed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn second_process_on_the_same_data_says_that_satchel_is_already_running() {
+    const SAID: &str = "Satchel is already running with this data";
+    let home = TestHome::new();
+    let mut first = ServerProcess::start(&home, &[]);
+    let mut second = ServerProcess::start(&home, &[]);
+    let data = home.data_directory().canonicalize().expect("it is there").display().to_string();
+    let line = second.log_text.lines().find(|line| line.contains(SAID)).unwrap_or_default().to_owned();
+    assert!(line.contains(&data), "{}", second.log_text);
+    assert!(!first.log_text.contains(SAID), "{}", first.log_text);
+    let gateway = ServerProcess::start(&home, &["--role", "gateway"]);
+    assert!(!gateway.log_text.contains(SAID), "roles are for several processes: {}", gateway.log_text);
+    assert!(first.is_alive() && second.is_alive());
+}
+
 #[tokio::test]
 async fn health_is_asked_for_without_another_program() {
     let home = TestHome::new();
