@@ -86,6 +86,9 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
         let loaded = load_config(&cli.global, environment, cwd)?;
         loaded.check_built()?;
         data_owner::check(&written_directories(command, loaded.config(), cwd), &loaded, invocation)?;
+        if uses_data(command) {
+            commands::existing_data::check_earlier_default(loaded.config())?;
+        }
         logging = Some(start_logging(&cli.global, loaded.config(), command, environment)?);
         loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         anyhow::Ok(loaded)
@@ -239,6 +242,11 @@ fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Resu
             run_in_runtime(commands::migrate::run(options, &config, &target, &mut std::io::stdout()))
         }
     }
+}
+
+/// Whether a command that needs a configuration without mistakes works with the data of it.
+fn uses_data(command: &CliCommand) -> bool {
+    !matches!(command, CliCommand::Backup(BackupCommand::Existing(_)) | CliCommand::Task(TaskCommand::List { .. }))
 }
 
 /// The directories of data that a command writes.

@@ -47,6 +47,7 @@ use serde_json::json;
 use self::{
     leaf::{list::UnbuiltEntries, secret::Instructions},
     origin::{ConfigProblem, ConfigProblems, SettingOrigin},
+    paths::{DefaultPaths, ServicePaths},
     playbooks::DeclaredPlaybooks,
     resolver::Resolver,
     schedules::ScheduleConfig,
@@ -201,6 +202,14 @@ pub struct ConfigSources<'a> {
     pub cwd: &'a Path,
 }
 
+impl ConfigSources<'_> {
+    /// What the default paths depend on, on this machine.
+    pub(crate) fn default_paths(&self) -> DefaultPaths<'_> {
+        let Self { file, environment, cwd, .. } = *self;
+        DefaultPaths { option: file, environment, cwd, service: ServicePaths::of_machine() }
+    }
+}
+
 /// A path that a setting names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedPath {
@@ -230,6 +239,8 @@ pub struct LoadedConfig {
     pub settings: Vec<ConfigSetting>,
     /// The file that was read, as it was found.
     pub file: Option<PathBuf>,
+    /// The absolute path of that file where another user may not find it: it wasn't named and isn't the service's.
+    pub(crate) found_file: Option<PathBuf>,
 }
 
 impl LoadedConfig {
@@ -279,12 +290,17 @@ impl LoadedConfig {
 /// # Errors
 /// With everything that is wrong, as far as it could be read.
 pub fn load(sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems> {
-    let file = paths::config_file(sources.file, sources.environment, sources.cwd);
+    load_at(&sources.default_paths(), sources.set)
+}
+
+/// As [`load`], where a service may have other paths.
+fn load_at(paths: &DefaultPaths<'_>, set: &[String]) -> Result<LoadedConfig, ConfigProblems> {
+    let file = paths.config_file();
     let text = match &file {
-        Some(path) => read_file(path, sources.cwd).map_err(|problem| ConfigProblems(vec![problem]))?,
+        Some(path) => read_file(path, paths.cwd).map_err(|problem| ConfigProblems(vec![problem]))?,
         None => String::new(),
     };
-    apply_overrides(&text, file, sources)
+    apply_overrides(&text, file, paths, set)
 }
 
 /// Reads a configuration that will be written to `path`, with the overrides of the environment and the command line.
@@ -292,25 +308,27 @@ pub fn load(sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems>
 /// # Errors
 /// With everything that is wrong.
 pub fn load_text(path: &Path, text: &str, sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems> {
-    apply_overrides(text, Some(path.to_owned()), sources)
+    apply_overrides(text, Some(path.to_owned()), &sources.default_paths(), sources.set)
 }
 
 fn apply_overrides(
     text: &str,
     file: Option<PathBuf>,
-    sources: &ConfigSources<'_>,
+    default_paths: &DefaultPaths<'_>,
+    set: &[String],
 ) -> Result<LoadedConfig, ConfigProblems> {
+    let DefaultPaths { environment, cwd, .. } = *default_paths;
     let path: Arc<Path> = Arc::from(file.as_deref().unwrap_or(Path::new("satchel.yaml")));
     let parsed = tree::parse(&path, text).and_then(|yaml| Ok((tree::from_yaml(&path, &yaml)?, yaml)));
     let (mut root, yaml) = parsed.map_err(|problem| ConfigProblems(vec![problem]))?;
     let mut problems = Vec::new();
     let playbooks = match &file {
-        Some(_) => playbooks::load(&path, &yaml, sources.cwd, &mut problems),
+        Some(_) => playbooks::load(&path, &yaml, cwd, &mut problems),
         None => DeclaredPlaybooks { complete: Some(Playbooks::default()), ..DeclaredPlaybooks::default() },
     };
     let ignored_variables =
-        overrides::apply_environment(&mut root, sources.environment, &schema::top_level_keys(), &mut problems);
-    overrides::apply_set_flags(&mut root, sources.set, &mut problems);
+        overrides::apply_environment(&mut root, environment, &schema::top_level_keys(), &mut problems);
+    overrides::apply_set_flags(&mut root, set, &mut problems);
     let CheckReport {
         values,
         mut settings,
@@ -319,16 +337,15 @@ fn apply_overrides(
         structure_problems: misplaced,
         not_built,
         known_keys,
-    } = schema_walk::check_tree(&root, schema::schema(), sources.cwd);
+    } = schema_walk::check_tree(&root, schema::schema(), cwd);
     problems.extend(check_problems);
     let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
     config.playbooks = playbooks.complete.clone().unwrap_or_default();
     config.named_paths = named_paths;
-    let ConfigSources { file: named_file, environment, cwd, .. } = *sources;
     let files = config.playbooks.playbooks().iter().map(|playbook| &*playbook.file).chain(file.as_deref());
     config.source_files = files.map(|file| cwd.join(file)).collect();
-    let mut resolver =
-        Resolver { root: &root, environment, cwd, named_file, settings: &mut settings, problems: &mut problems };
+    config.storage.set_default_dirs(default_paths, file.as_deref());
+    let mut resolver = Resolver { root: &root, environment, cwd, settings: &mut settings, problems: &mut problems };
     config.resolve(&mut resolver, &playbooks);
     problems.extend(misplaced);
     let warnings = ignored_variables
@@ -339,7 +356,9 @@ fn apply_overrides(
     if !problems.is_empty() {
         return Err(ConfigProblems(problems));
     }
-    Ok(LoadedConfig { config, not_built, warnings, settings, file })
+    let is_found = |file: &PathBuf| default_paths.named_file().is_none() && !default_paths.is_service_file(file);
+    let found_file = file.as_ref().filter(|file| is_found(file)).map(|file| cwd.join(file));
+    Ok(LoadedConfig { config, not_built, warnings, settings, file, found_file })
 }
 
 /// Reads the text of a file of the configuration.

@@ -1,4 +1,5 @@
-//! For commands that need existing data: without data they create nothing, and report what they used and where data is.
+//! For commands that need existing data: without data they create nothing, and report what they used and where data is. And
+//! for all others: none of them starts without the data of an earlier version.
 
 use std::{
     fmt::Write,
@@ -11,8 +12,9 @@ use satchel_ledger_sqlite::{has_database, open_data_dirs};
 use satchel_ports::Storage;
 
 use crate::{
-    commands::print_error,
-    config::{Config, ConfigSources, LoadedConfig, paths},
+    commands::{UsageError, print_error},
+    config::{Config, ConfigSources, LoadedConfig},
+    ports::BLOBS_DIR,
     stores,
 };
 
@@ -36,7 +38,7 @@ pub fn describe(loaded: &LoadedConfig, sources: &ConfigSources<'_>) -> String {
 /// When it doesn't exist or can't be read; the message names the configuration, the directory and how to change them.
 pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let Some(directory) = stores::sqlite_dir(config) else { return Ok(Vec::new()) };
-    let file = paths::config_file(sources.file, sources.environment, sources.cwd);
+    let paths = sources.default_paths();
     let has_data = has_database(directory);
     let has_data = has_data.with_context(|| format!("failed to read the data in {}", directory.display()))?;
     let running = open_data_dirs();
@@ -44,15 +46,47 @@ pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec
         let runs_here = directory.canonicalize().is_ok_and(|directory| running.contains(&directory));
         return Ok(if runs_here { Vec::new() } else { running });
     }
-    let default_dirs = paths::default_data_dirs(sources.environment, sources.cwd);
-    let idle = default_dirs.into_iter().filter(|directory| has_database(directory).is_ok_and(|has_data| has_data)).map(
-        |directory| {
+    let idle = paths
+        .default_data_dirs()
+        .into_iter()
+        .filter(|directory| has_database(directory).is_ok_and(|has_data| has_data))
+        .map(|directory| {
             // As the system writes the directories that processes have open.
             directory.canonicalize().unwrap_or(directory)
-        },
-    );
+        });
     let idle: Vec<PathBuf> = idle.filter(|directory| !running.contains(directory)).collect();
-    Err(MissingData(missing_data_message(directory, file.as_deref(), &running, &idle)).into())
+    Err(MissingData(missing_data_message(directory, paths.config_file().as_deref(), &running, &idle)).into())
+}
+
+/// Checks that the data isn't where an earlier version kept it by default, while nothing is in the default directory of now.
+///
+/// # Errors
+/// When it is; the message names both directories and the setting that keeps the data.
+pub fn check_earlier_default(config: &Config) -> Result<(), UsageError> {
+    let Some(earlier) = find_earlier_data(config) else { return Ok(()) };
+    let (earlier, directory) = (earlier.display(), config.storage.data_dir().display());
+    Err(UsageError(format!(
+        "there is no data in {directory}, where this configuration keeps it by default, but there is in {earlier}, where \
+         earlier versions kept it; nothing was created. In the configuration, `storage.data_dir: {earlier}` keeps that data, \
+         and `storage.data_dir: {directory}` starts without it"
+    )))
+}
+
+/// The directory in which an earlier version kept the data by default, if it has data and the default directory of now has
+/// none. Where the database is named by itself, the bytes of files are what the directory has.
+fn find_earlier_data(config: &Config) -> Option<&Path> {
+    let storage = &config.storage;
+    let has_data = |directory: &Path| match (&storage.database_url, &storage.blobs_url) {
+        (None, _) => has_database(directory),
+        (Some(_), None) => directory.join(BLOBS_DIR).try_exists(),
+        (Some(_), Some(_)) => Ok(false),
+    };
+    // What can't be looked at is reported when it is opened.
+    if has_data(storage.data_dir()).unwrap_or(true) {
+        return None;
+    }
+    let mut earlier = storage.earlier_data_dirs().iter().map(PathBuf::as_path);
+    earlier.find(|directory| has_data(directory).is_ok_and(|has_data| has_data))
 }
 
 /// Reports on standard error where Satchel runs if the data here is empty: it may be a second database that was created

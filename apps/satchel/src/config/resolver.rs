@@ -23,8 +23,6 @@ pub(super) struct Resolver<'a> {
     pub(super) root: &'a ConfigNode,
     pub(super) environment: &'a [(OsString, OsString)],
     pub(super) cwd: &'a Path,
-    /// The file that `--config` names.
-    pub(super) named_file: Option<&'a Path>,
     pub(super) settings: &'a mut Vec<ConfigSetting>,
     pub(super) problems: &'a mut Vec<ConfigProblem>,
 }

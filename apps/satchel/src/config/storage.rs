@@ -18,7 +18,7 @@ use super::{
         leaf,
         secret::{Secret, mask_url, read_secret},
     },
-    paths,
+    paths::DefaultPaths,
     resolver::Resolver,
 };
 
@@ -45,6 +45,8 @@ pub struct StorageConfig {
     reserve: Option<SizeOrZero>,
     #[serde(skip)]
     default_data_dir: PathBuf,
+    #[serde(skip)]
+    earlier_data_dirs: Vec<PathBuf>,
     /// The bucket that `blobs_url` names, with what the environment says of it.
     #[serde(skip)]
     bucket: Option<Result<S3Settings, S3SettingsError>>,
@@ -240,6 +242,11 @@ impl StorageConfig {
         self.data_dir.as_ref().map_or(&self.default_data_dir, |directory| &directory.0)
     }
 
+    /// Where earlier versions kept the data by default; nowhere if the data directory is given.
+    pub(crate) fn earlier_data_dirs(&self) -> &[PathBuf] {
+        if self.data_dir.is_some() { &[] } else { &self.earlier_data_dirs }
+    }
+
     /// How much of each disk stays free of files.
     #[must_use]
     pub fn reserve(&self) -> DiskReserve {
@@ -252,6 +259,12 @@ impl StorageConfig {
     /// When its region or its credentials are missing.
     pub fn bucket(&self) -> Result<Option<&S3Settings>, S3SettingsError> {
         self.bucket.as_ref().map(Result::as_ref).transpose().map_err(Clone::clone)
+    }
+
+    /// Sets where the data is with this configuration file if nothing says it.
+    pub(super) fn set_default_dirs(&mut self, paths: &DefaultPaths<'_>, file: Option<&Path>) {
+        self.default_data_dir = paths.data_dir(file);
+        self.earlier_data_dirs = paths.earlier_data_dirs(&self.default_data_dir);
     }
 
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
@@ -271,7 +284,6 @@ impl StorageConfig {
                 }
             }
         }
-        self.default_data_dir = paths::data_dir(resolver.named_file, resolver.environment, resolver.cwd);
         resolver.show_default("storage.data_dir", json!(self.data_dir().display().to_string()));
     }
 }

@@ -51,8 +51,21 @@ impl Place {
     }
 
     fn load(&self) -> Result<LoadedConfig, ConfigProblems> {
-        let cwd = self.dir.path();
-        load(&ConfigSources { file: None, set: &self.set, environment: &self.environment, cwd })
+        self.load_from(self.dir.path(), None)
+    }
+
+    /// Loads in another directory, where `--config` names this file. The service of this machine is the one of the place.
+    fn load_from(&self, cwd: &Path, option: Option<&Path>) -> Result<LoadedConfig, ConfigProblems> {
+        let (file, data_dir) = (self.dir.path().join("etc/satchel/satchel.yaml"), self.dir.path().join("var/satchel"));
+        let service = ServicePaths { file: &file, data_dir: &data_dir };
+        load_at(&DefaultPaths { option, environment: &self.environment, cwd, service }, &self.set)
+    }
+
+    /// Makes a directory in it.
+    fn directory(&self, name: &str) -> PathBuf {
+        let directory = self.dir.path().join(name);
+        fs::create_dir_all(&directory).unwrap();
+        directory
     }
 
     fn config(&self) -> Config {

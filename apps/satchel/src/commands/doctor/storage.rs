@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::{Finding, servers::check_postgres};
 use crate::{
+    commands::existing_data::check_earlier_default,
     config::{Config, storage::DatabaseBackend},
     stores,
 };
@@ -59,7 +60,12 @@ pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>)
             findings.push(Finding::problem(CHECK, describe_open_error(&error), advice));
         }
         Ok(Ok(None)) => {
-            findings.push(Finding::ok(CHECK, format!("no database yet; the first start creates {path}")));
+            findings.push(match check_earlier_default(config) {
+                Ok(()) => Finding::ok(CHECK, format!("no database yet; the first start creates {path}")),
+                Err(error) => {
+                    Finding::problem(CHECK, error.to_string(), "choose one; until then Satchel does not start")
+                }
+            });
             return Some(0);
         }
         Ok(Ok(Some(Inspection { version, known, .. }))) if version > known => findings.push(Finding::problem(

@@ -3,56 +3,185 @@
 use satchel_speech::EngineSettings;
 
 use super::*;
+use crate::commands::existing_data::check_earlier_default;
 
 #[test]
 fn the_file_is_looked_for_in_order() {
     let place = Place::with("model: offline\n").file("other.yaml", "model: offline\n").file("third.yaml", "{}\n");
-    let home = place.dir.path().join("home/.config/satchel");
-    fs::create_dir_all(&home).unwrap();
-    fs::write(home.join("satchel.yaml"), "{}\n").unwrap();
-    let cwd = place.dir.path();
-    let environment = [(OsString::from("SATCHEL_CONFIG"), OsString::from("other.yaml"))];
-    let found = |file: Option<&Path>, environment: &[(OsString, OsString)], cwd: &Path| {
-        let sources = ConfigSources { file, set: &[], environment, cwd };
-        load(&sources).unwrap().file.map(|path| path.display().to_string())
+    let user_file = place.directory("home/.config/satchel").join("satchel.yaml");
+    let service_file = place.directory("etc/satchel").join("satchel.yaml");
+    for file in [&user_file, &service_file] {
+        fs::write(file, "{}\n").unwrap();
+    }
+    let (cwd, elsewhere) = (place.dir.path().to_owned(), tempfile::tempdir().unwrap());
+    let found = |place: &Place, file: Option<&str>, cwd: &Path| {
+        let loaded = place.load_from(cwd, file.map(Path::new)).unwrap();
+        loaded.file.map(|path| path.display().to_string())
     };
-    assert_eq!(found(Some(Path::new("third.yaml")), &environment, cwd).as_deref(), Some("third.yaml"));
-    assert_eq!(found(None, &environment, cwd).as_deref(), Some("other.yaml"));
-    assert_eq!(found(None, &[], cwd).as_deref(), Some("satchel.yaml"));
-    let elsewhere = tempfile::tempdir().unwrap();
-    let with_home = [(OsString::from("HOME"), cwd.join("home").into_os_string())];
-    assert_eq!(found(None, &with_home, elsewhere.path()), Some(home.join("satchel.yaml").display().to_string()));
-    assert_eq!(found(None, &[], elsewhere.path()), None);
+    let home = cwd.join("home").display().to_string();
+    let place = place.env("HOME", &home).env("SATCHEL_CONFIG", "other.yaml");
+    assert_eq!(found(&place, Some("third.yaml"), &cwd).as_deref(), Some("third.yaml"));
+    assert_eq!(found(&place, None, &cwd).as_deref(), Some("other.yaml"));
+    let place = Place { environment: Vec::new(), ..place }.env("HOME", &home);
+    assert_eq!(found(&place, None, &cwd).as_deref(), Some("satchel.yaml"));
+    assert_eq!(found(&place, None, elsewhere.path()), Some(user_file.display().to_string()));
+    fs::remove_file(&user_file).unwrap();
+    assert_eq!(found(&place, None, elsewhere.path()), Some(service_file.display().to_string()));
+    let place = Place { environment: Vec::new(), ..place };
+    assert_eq!(found(&place, None, elsewhere.path()), Some(service_file.display().to_string()), "without a home");
+    fs::remove_file(&service_file).unwrap();
+    assert_eq!(found(&place, None, elsewhere.path()), None);
 }
 
+/// Catches: a service's file that takes a person's conversations away from them.
 #[test]
-fn configuration_of_the_service_is_looked_for_last() {
-    let place = Place::empty().file("system.yaml", "{}\n").file("named.yaml", "{}\n");
-    let cwd = place.dir.path().join("cwd");
-    let home = place.dir.path().join("home");
-    let user_file = home.join(".config/satchel/satchel.yaml");
-    fs::create_dir_all(user_file.parent().unwrap()).unwrap();
-    fs::create_dir(&cwd).unwrap();
-    let system_file = place.dir.path().join("system.yaml");
-    let environment = [(OsString::from("HOME"), home.into_os_string())];
-    let find = |named: Option<&Path>| paths::find_config_file(named, &environment, &cwd, &system_file);
-    assert_eq!(find(None).as_ref(), Some(&system_file));
-    assert_eq!(paths::find_config_file(None, &[], &cwd, &system_file).as_ref(), Some(&system_file), "without a home");
-    fs::write(&user_file, "{}\n").unwrap();
-    assert_eq!(find(None), Some(user_file));
-    fs::write(cwd.join("satchel.yaml"), "{}\n").unwrap();
-    assert_eq!(find(None).as_deref(), Some(Path::new("satchel.yaml")));
-    assert_eq!(find(Some(Path::new("named.yaml"))).as_deref(), Some(Path::new("named.yaml")));
-    fs::remove_file(&system_file).unwrap();
-    assert_eq!(paths::find_config_file(None, &[], place.dir.path(), &system_file), None);
+fn file_of_the_service_leaves_people_who_have_data_alone() {
+    let place = Place::empty();
+    let service_file = place.directory("etc/satchel").join("satchel.yaml");
+    fs::write(&service_file, "{}\n").unwrap();
+    let home = place.directory("home").display().to_string();
+    let place = place.env("HOME", &home);
+    let cwd = place.directory("cwd");
+    let found = |cwd: &Path| place.load_from(cwd, None).unwrap().file;
+    assert_eq!(found(&cwd).as_ref(), Some(&service_file));
+    // The data of the service's own user, whose home it is, is no other Satchel's.
+    fs::write(place.directory("var/satchel/satchel-data").join("satchel.db"), "").unwrap();
+    assert_eq!(found(&place.directory("var/satchel")).as_ref(), Some(&service_file));
+    for own in ["home/.local/share/satchel", "cwd/satchel-data"] {
+        let own = place.directory(own);
+        assert_eq!(found(&cwd).as_ref(), Some(&service_file), "a directory without data is nobody's");
+        fs::write(own.join("satchel.db"), "").unwrap();
+        assert_eq!(found(&cwd), None, "{}", own.display());
+        assert_eq!(place.load_from(&cwd, None).unwrap().config().storage.data_dir(), own);
+        fs::remove_file(own.join("satchel.db")).unwrap();
+    }
 }
 
 #[test]
 fn data_of_the_service_is_that_of_its_unit() {
-    let place = Place::with("{}\n").env("HOME", "/home/me");
-    let data_dir = |file: &str| paths::data_dir(Some(Path::new(file)), &place.environment, place.dir.path());
-    assert_eq!(data_dir("/etc/satchel/satchel.yaml"), Path::new("/var/lib/satchel"), "wherever the command is started");
-    assert_eq!(data_dir("satchel.yaml"), place.dir.path().join("satchel-data"));
+    let place = Place::empty();
+    let home = place.directory("home").display().to_string();
+    let place = place.env("HOME", &home).file("named.yaml", "{}\n");
+    let etc = place.directory("etc/satchel");
+    let service_file = etc.join("satchel.yaml");
+    fs::write(&service_file, "{}\n").unwrap();
+    let (service_data, other) = (place.dir.path().join("var/satchel"), place.directory("etc/other"));
+    let data_dir = |cwd: &Path, file: Option<&str>| {
+        place.load_from(cwd, file.map(Path::new)).unwrap().config().storage.data_dir().to_owned()
+    };
+    let absolute = service_file.to_str();
+    for (cwd, file) in [
+        (&other, absolute),
+        (&other, None),
+        (&other, Some("../satchel/satchel.yaml")),
+        (&etc, absolute),
+        (&etc, None),
+        (&etc, Some("satchel.yaml")),
+        (&etc, Some("./satchel.yaml")),
+    ] {
+        assert_eq!(data_dir(cwd, file), service_data, "{} {file:?}", cwd.display());
+    }
+    assert_eq!(data_dir(place.dir.path(), Some("named.yaml")), place.dir.path().join("satchel-data"));
+    // As `init` writes it, and then says where the data will be.
+    fs::remove_file(&service_file).unwrap();
+    let paths = |cwd: &Path, file: &str| {
+        let service = ServicePaths { file: &service_file, data_dir: &service_data };
+        let paths = DefaultPaths { option: None, environment: &place.environment, cwd, service };
+        paths.data_dir(Some(Path::new(file)))
+    };
+    assert_eq!(paths(&etc, "satchel.yaml"), service_data);
+    assert_eq!(paths(&other, "satchel.yaml"), place.dir.path().join("home/.local/share/satchel"));
+}
+
+#[test]
+fn data_of_the_users_own_file_is_in_their_home_wherever_they_are() {
+    let place = Place::empty();
+    let user_directory = place.directory("home/.config/satchel");
+    fs::write(user_directory.join("satchel.yaml"), "{}\n").unwrap();
+    let home = place.dir.path().join("home");
+    let place = place.env("HOME", home.to_str().unwrap());
+    let elsewhere = place.directory("elsewhere");
+    let absolute = user_directory.join("satchel.yaml");
+    for (cwd, file) in [
+        (&elsewhere, None),
+        (&elsewhere, Some(absolute.as_path())),
+        (&elsewhere, Some(Path::new("../home/.config/satchel/satchel.yaml"))),
+        (&user_directory, None),
+        (&user_directory, Some(Path::new("satchel.yaml"))),
+        (&user_directory, Some(absolute.as_path())),
+    ] {
+        let loaded = place.load_from(cwd, file).unwrap();
+        let data_dir = loaded.config().storage.data_dir();
+        assert_eq!(data_dir, home.join(".local/share/satchel"), "{} {file:?}", cwd.display());
+    }
+}
+
+/// Catches: a Satchel that is started by the unit of an earlier version, and is empty.
+#[test]
+fn data_of_an_earlier_version_is_not_left_behind_in_silence() {
+    let place = Place::empty();
+    let service_file = place.directory("etc/satchel").join("satchel.yaml");
+    fs::write(&service_file, "{}\n").unwrap();
+    let service_data = place.directory("var/satchel");
+    let place = place.env("HOME", service_data.to_str().unwrap()).file("family.yaml", "{}\n");
+    let family_file = place.dir.path().join("family.yaml");
+    let refusal = |cwd: &Path, file: &Path, place: &Place| {
+        let loaded = place.load_from(cwd, Some(file)).unwrap();
+        check_earlier_default(loaded.config()).err().map(|error| error.to_string())
+    };
+    let (root, elsewhere) = (place.directory("root"), place.directory("elsewhere"));
+    for (cwd, file, earlier) in [
+        (&service_data, &service_file, "var/satchel/.local/share/satchel"),
+        (&elsewhere, &service_file, "var/satchel/.local/share/satchel"),
+        (&elsewhere, &family_file, "var/satchel/.local/share/satchel"),
+        (&service_data, &service_file, "var/satchel/satchel-data"),
+        (&root, &service_file, "var/satchel/satchel-data"),
+        (&root, &family_file, "root/satchel-data"),
+    ] {
+        let earlier = place.directory(earlier);
+        assert_eq!(refusal(cwd, file, &place), None, "a directory without a database has no data");
+        let database = earlier.join("satchel.db");
+        fs::write(&database, "").unwrap();
+        let new = place.load_from(cwd, Some(file)).unwrap().config().storage.data_dir().to_owned();
+        let refusal_text = refusal(cwd, file, &place).expect("it is refused");
+        for told in [
+            format!("there is no data in {},", new.display()),
+            format!("`storage.data_dir: {}` keeps that data", earlier.display()),
+            format!("`storage.data_dir: {}` starts without it", new.display()),
+        ] {
+            assert!(refusal_text.contains(&told), "no {told:?} in {refusal_text}");
+        }
+        // What is chosen, or there already, is meant.
+        fs::create_dir_all(&new).unwrap();
+        fs::write(new.join("satchel.db"), "").unwrap();
+        assert_eq!(refusal(cwd, file, &place), None);
+        fs::remove_file(new.join("satchel.db")).unwrap();
+        for chosen in [&new, &earlier] {
+            let environment = place.environment.clone();
+            let set = vec![format!("storage.data_dir={}", chosen.display())];
+            let with_choice = Place { dir: tempfile::tempdir().unwrap(), environment, set };
+            assert_eq!(refusal(cwd, file, &with_choice), None);
+        }
+        fs::remove_file(&database).unwrap();
+    }
+}
+
+/// A database on a server says nothing of where the files are.
+#[test]
+fn files_of_an_earlier_version_are_not_left_behind_in_silence() {
+    let place = Place::empty();
+    let home = place.directory("home").display().to_string();
+    let place = place.env("HOME", &home).file("etc.yaml", "storage: { database_url: 'postgres://db/satchel' }\n");
+    let (elsewhere, file) = (place.directory("elsewhere"), place.dir.path().join("etc.yaml"));
+    let is_refused = |place: &Place| {
+        let loaded = place.load_from(&elsewhere, Some(&file)).unwrap();
+        check_earlier_default(loaded.config()).is_err()
+    };
+    assert!(!is_refused(&place));
+    place.directory("home/.local/share/satchel/blobs");
+    assert!(is_refused(&place));
+    place.directory("satchel-data/blobs");
+    assert!(!is_refused(&place));
 }
 
 #[test]
@@ -102,8 +231,8 @@ fn default_data_of_a_named_file_lies_beside_it() {
     let load_from = |cwd: &Path, file: Option<&Path>, variable: Option<&Path>| {
         let mut environment = vec![(OsString::from("HOME"), home.clone().into_os_string())];
         environment.extend(variable.map(|file| (OsString::from("SATCHEL_CONFIG"), file.into())));
-        let sources = ConfigSources { file, set: &[], environment: &environment, cwd };
-        load(&sources).unwrap().into_config().unwrap()
+        let place = Place { dir: tempfile::tempdir().unwrap(), environment, set: Vec::new() };
+        place.load_from(cwd, file).unwrap().into_config().unwrap()
     };
     let command = |engine: Option<EngineSettings>| match engine {
         Some(EngineSettings::Program(engine)) => engine.command,

@@ -234,6 +234,47 @@ fn named_configuration_means_the_same_data_from_anywhere() {
     assert!(!elsewhere.join("satchel-data").exists());
 }
 
+/// Catches: an upgrade after which everything that was said seems to be gone.
+#[test]
+fn data_that_an_earlier_version_had_elsewhere_is_not_passed_over() {
+    let home = TestHome::new();
+    let (etc, earlier) = (home.root().join("etc"), home.root().join(".local/share/satchel"));
+    std::fs::create_dir(&etc).expect("a new directory");
+    let file = etc.join("family.yaml");
+    std::fs::write(&file, "model: offline\n").expect("it takes files");
+    home.write_file("x.star", "return 1\n");
+    let run = |arguments: &[&str]| {
+        let mut command = home.satchel_command(arguments);
+        run_to_end(command.env_remove("SATCHEL_STORAGE__DATA_DIR"))
+    };
+    let written = run(&["chat", "--once", "hi"]);
+    assert!(written.exit_code() == Some(0) && earlier.join("satchel.db").is_file(), "{written:#?}");
+    let config = file.to_str().expect("a temporary path is text");
+    let (keep, data) = (format!("storage.data_dir={}", earlier.display()), etc.join("satchel-data"));
+    let told = [
+        format!("there is no data in {},", data.display()),
+        format!("`storage.data_dir: {}` keeps that data", earlier.display()),
+    ];
+    for arguments in [
+        &["run", "--set", "web.listen=127.0.0.1:0"][..],
+        &["chat", "--once", "hi"],
+        &["script", "run", "x.star"],
+        &["task", "run", "any"],
+        &["send", "console:main", "hi"],
+        &["outbox", "list"],
+        &["web", "link"],
+    ] {
+        let output = run(&[arguments, &["--config", config]].concat());
+        assert_eq!((output.exit_code(), output.stdout.as_str()), (Some(2), ""), "{arguments:?}: {output:#?}");
+        assert!(told.iter().all(|words| output.stderr.contains(words)), "{arguments:?}: {output:#?}");
+        assert!(!data.exists(), "{arguments:?}");
+    }
+    let doctor = run(&["doctor", "--config", config, "--set", "web.listen=127.0.0.1:0"]);
+    assert!(doctor.exit_code() == Some(1) && doctor.stdout.contains(&told[0]), "{doctor:#?}");
+    let parts = run(&["outbox", "list", "--all", "--config", config, "--set", &keep]);
+    assert!(parts.exit_code() == Some(0) && parts.stdout.contains("console:main"), "{parts:#?}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn looking_elsewhere_names_the_running_data_directory() {
