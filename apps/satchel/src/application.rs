@@ -51,7 +51,7 @@ pub fn start(
         Ok(cli) => {
             let (file, set) = (cli.global.config.clone(), cli.global.set.clone());
             let has_data = has_data(cli.command.as_ref());
-            commands::exit_code(run_command(cli, Invocation { arguments: &arguments, environment }, cwd), || {
+            commands::exit_code(run_command(cli, Invocation { arguments: &arguments, environment, cwd }), || {
                 let sources = ConfigSources { file: file.as_deref(), set: &set, environment, cwd };
                 // Mistakes in the configuration name their own positions.
                 let loaded = config::load(&sources).ok().filter(|_| has_data)?;
@@ -77,8 +77,8 @@ fn has_data(command: Option<&CliCommand>) -> bool {
     !command.is_some_and(is_without)
 }
 
-fn run_command(cli: Cli, invocation: Invocation<'_>, cwd: &Path) -> anyhow::Result<()> {
-    let environment = invocation.environment;
+fn run_command(cli: Cli, invocation: Invocation<'_>) -> anyhow::Result<()> {
+    let Invocation { environment, cwd, .. } = invocation;
     let command = cli.command.unwrap_or(CliCommand::Run(RunOptions::default()));
     // Kept until the command has ended, so that buffered spans are sent.
     let mut logging = None;
@@ -255,8 +255,12 @@ fn written_directories(command: &CliCommand, config: &Config, cwd: &Path) -> Vec
         CliCommand::Backup(BackupCommand::Existing(ExistingBackupCommand::Restore(options))) => {
             vec![cwd.join(&options.to)]
         }
-        CliCommand::Backup(BackupCommand::Existing(_)) | CliCommand::Task(TaskCommand::List { .. }) => Vec::new(),
-        _ => private_directories(config).into_iter().map(|directory| directory.path).collect(),
+        _ if !uses_data(command) => Vec::new(),
+        _ => {
+            let backups = config.backup.to.as_ref().filter(|_| matches!(command, CliCommand::Run(_)));
+            let data = private_directories(config).into_iter().map(|directory| directory.path);
+            data.chain(backups.map(|directory| directory.0.clone())).collect()
+        }
     }
 }
 

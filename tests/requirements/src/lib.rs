@@ -93,6 +93,14 @@ pub fn is_superuser() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Checks that the tests run as the superuser, who alone can give files away.
+///
+/// # Errors
+/// With what it would need, where they don't.
+pub fn find_superuser() -> Result<(), &'static str> {
+    if is_superuser() { Ok(()) } else { Err("the superuser, who can give files to another user") }
+}
+
 /// Makes the permissions of files bind this thread, and those that it starts from now on, although it is the superuser's.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ use std::{
     process::Command,
 };
 
+use satchel_requirements::{find_superuser, required};
 use satchel_system::real_binary::{TestHome, run_to_end, satchel_binary};
 
 use super::server_process::ServerProcess;
@@ -179,15 +180,18 @@ fn doctor_looks_where_the_configuration_points() {
         assert!(found.contains(told) && found.contains(&path.display().to_string()), "{}: {found}", path.display());
         set_mode(&path, before);
     }
-    // Only the superuser can give a file away.
-    if is_superuser() {
-        let path = home.root().join("database/satchel.db");
-        std::os::unix::fs::chown(&path, Some(12_345), None).expect("the superuser may");
-        let found = doctor();
-        assert!(found.contains("belongs to user 12345") && found.contains("chown"), "{found}");
-    }
 }
 
-fn is_superuser() -> bool {
-    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").expect("this process is there")) == 0
+#[test]
+fn doctor_names_the_user_of_a_file_that_was_given_away() {
+    let Some(()) = required(find_superuser()) else { return };
+    let home = TestHome::new();
+    let more = external_storage(&home);
+    let output = run_to_end(home.satchel_command(&["chat", "--once", "hi"]).args(&more));
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    let path = home.root().join("database/satchel.db");
+    std::os::unix::fs::chown(&path, Some(12_345), None).expect("the superuser may");
+    let mut doctor = home.satchel_command(&["doctor", "--json", "--set", "web.listen=127.0.0.1:0"]);
+    let found = run_to_end(doctor.args(["--set", "model=offline"]).args(&more)).stdout;
+    assert!(found.contains("belongs to user 12345") && found.contains("chown"), "{found}");
 }
