@@ -110,7 +110,7 @@ pub async fn run_turn(
         tracker: CallTracker::default(),
         cancel: cancel.clone(),
     };
-    let interim_text = interim_text(services, &turn);
+    let interim_text = services.settings.interim_text;
     let deltas = DeltaSink::new(services, lane, &turn, interim_text);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
@@ -146,7 +146,7 @@ pub async fn run_turn(
     let response = append_refused_files(response, &rounds::refused_files(&turn));
     let result = TurnResult {
         turn: turn.id,
-        // At last: a voice speaks what else the person is told, but not these texts.
+        // Added last, so that a voice does not speak the interim texts.
         response: match interim_text {
             InterimText::Keep => with_interim_texts(response, &rounds.texts()),
             InterimText::Last => response,
@@ -379,14 +379,6 @@ pub(crate) async fn run_loop(
         let scope = scope.for_latest_calls(turn, rounds);
         drop(starting);
         run_calls(services, lane, &scope, calls, CallOrigin::Fresh, rounds).await?;
-    }
-}
-
-/// What becomes of the texts before a turn's last one: a client that asks for a format gets the last alone.
-fn interim_text(services: &AgentServices, turn: &QueuedTurn) -> InterimText {
-    match turn.messages.iter().any(|queued| queued.message.last_text_only) {
-        true => InterimText::Last,
-        false => services.settings.interim_text,
     }
 }
 

@@ -194,9 +194,6 @@ pub struct InboundMessage {
     /// What came before it, where the client keeps the conversation; it takes the place of the recorded history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<ClientContext>>,
-    /// Whether its reply is the model's last text alone, whatever the settings say: the client asked for a format.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub last_text_only: bool,
     /// The album that it belongs to; messages of one album become one turn after half a second of quiet.
     #[serde(default)]
     pub album: Option<String>,
@@ -250,7 +247,6 @@ impl InboundMessage {
             files: Vec::new(),
             references: Vec::new(),
             context: None,
-            last_text_only: false,
             album: None,
             message: None,
             pressed: false,

@@ -106,12 +106,7 @@ async fn accept(
     for text in messages.texts_mut() {
         *text = redact_links(text, &origin);
     }
-    let context = ReplyContext {
-        conversation: conversation.clone(),
-        origin,
-        model: model.clone(),
-        last_text_only: messages.last_text_only,
-    };
+    let context = ReplyContext { conversation: conversation.clone(), origin, model: model.clone() };
     let key = match identity.find_turn(state, &conversation).await? {
         RequestTurn::Joined(turn) => return Ok(AcceptedRequest { turn, context, events: None }),
         RequestTurn::New(key) => key,
@@ -171,7 +166,7 @@ async fn inbound_message(
     model: &str,
     is_listed: bool,
 ) -> Result<InboundMessage, OpenAiError> {
-    let ClientMessages { instructions, history, text, files, earlier_files, last_text_only } = messages;
+    let ClientMessages { instructions, history, text, files, earlier_files } = messages;
     let earlier_files = if is_listed { Vec::new() } else { earlier_files };
     let max_files = state.settings.files_per_message;
     let count = files.len() + earlier_files.len();
@@ -192,7 +187,6 @@ async fn inbound_message(
         text,
         files: references,
         context,
-        last_text_only,
         ..InboundMessage::new(conversation, key, Sender::new("owner", "Owner"))
     })
 }

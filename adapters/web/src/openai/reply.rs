@@ -15,8 +15,6 @@ pub(super) struct ReplyContext {
     pub(super) origin: String,
     /// The model's name, as the client gave it.
     pub(super) model: String,
-    /// Whether the reply is the model's last text alone.
-    pub(super) last_text_only: bool,
 }
 
 /// The text of a reply, and why it ends.

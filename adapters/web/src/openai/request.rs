@@ -100,8 +100,6 @@ pub(super) struct ClientMessages {
     pub(super) files: Vec<RequestFile>,
     /// The files of earlier messages, which the client sends each time.
     pub(super) earlier_files: Vec<RequestFile>,
-    /// Whether the client asks for a format: then the reply is the model's last text alone.
-    pub(super) last_text_only: bool,
 }
 
 impl ClientMessages {
@@ -118,7 +116,6 @@ impl CompletionRequest {
         self.check()?;
         let last =
             self.messages.len().checked_sub(1).ok_or_else(|| OpenAiError::invalid("messages", "It is empty."))?;
-        let last_text_only = is_given(&self.response_format);
         let mut instructions = Vec::new();
         let (mut history, mut earlier_files, mut file_count) = (Vec::new(), Vec::new(), 0);
         for (index, message) in self.messages.into_iter().enumerate() {
@@ -139,7 +136,7 @@ impl CompletionRequest {
                         return Err(OpenAiError::invalid(&param, "The last message is empty."));
                     }
                     let instructions = Some(instructions.join("\n\n")).filter(|text| !text.trim().is_empty());
-                    return Ok(ClientMessages { instructions, history, text, files, earlier_files, last_text_only });
+                    return Ok(ClientMessages { instructions, history, text, files, earlier_files });
                 }
                 "user" => {
                     earlier_files.extend(files);

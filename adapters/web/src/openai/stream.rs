@@ -1,6 +1,4 @@
 //! A completion as a stream of chunks, while the model writes.
-//!
-//! A client that asks for a format gets the finished reply at once: only then it is known which text is the last.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -115,9 +113,7 @@ impl StreamWriter {
             }
             had_event = true;
             match event {
-                BusEvent::TextDelta { turn, message, text, .. }
-                    if turn == self.turn && !self.context.last_text_only =>
-                {
+                BusEvent::TextDelta { turn, message, text, .. } if turn == self.turn => {
                     let text = self.streamed.push(message, &text);
                     self.send_text(&text).await?;
                 }
@@ -199,8 +195,7 @@ mod tests {
         };
         let deltas: Vec<BusEvent> = (0..3).map(delta).collect();
         let mut events: Option<EventStream> = Some(stream::iter(deltas).boxed());
-        let context =
-            ReplyContext { conversation, origin: String::new(), model: "satchel".into(), last_text_only: false };
+        let context = ReplyContext { conversation, origin: String::new(), model: "satchel".into() };
         let (frames, mut receiver) = mpsc::channel(1);
         let mut writer = StreamWriter { turn, context, created: 0, frames, streamed: StreamedText::default() };
         let write = async move {
