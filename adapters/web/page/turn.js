@@ -54,12 +54,17 @@ export function createTurnView(actions) {
     // The line of its tool shows a question with its buttons while the turn runs.
     const shown = turn.parts.filter((part) => part.kind !== "question" || turn.state === "done");
     const alone = shown.length === 1;
-    // Tools that were used after a text stand behind it, the others above the answer.
-    const withText = shown.find((part) => part.kind === "text");
-    const between = turn.state === "done" && withText ? turn.tools.filter((tool) => tool.after > 0) : [];
-    const visible = shown.map((part) => ({ ...part, alone, tools: part === withText ? between : [] }));
+    // Tools that were used after a text stand behind it, the others above the answer. Sections are counted over all its texts.
+    const between = turn.state === "done" && shown.some((part) => part.kind === "text") ? turn.tools.filter((tool) => tool.after > 0) : [];
+    let sectionCount = 0;
+    const visible = shown.map((part) => {
+      const before = sectionCount;
+      if (part.kind === "text") sectionCount += part.sections?.length ?? 1;
+      const own = between.filter((tool) => tool.after > before && tool.after <= sectionCount);
+      return { ...part, alone, firstSection: before, tools: own.map((tool) => ({ ...tool, after: tool.after - before })) };
+    });
     const adopted = turn.state === "done" ? takeLive() : [];
-    patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted), live?.body.isConnected ? live.body : meta);
+    patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted.slice(part.firstSection)), live?.body.isConnected ? live.body : meta);
     showMeta(visible);
     showUsedTools(turn.tools.filter((tool) => !between.includes(tool)));
     showActivity();

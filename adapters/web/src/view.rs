@@ -61,14 +61,14 @@ pub(crate) fn to_wire_turns(records: &[TurnRecord], urls: &UrlSigner) -> Vec<wir
 /// Converts a turn. `next` is the one that is running, or will run next.
 pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &UrlSigner) -> wire::Turn {
     let messages = record.messages.iter().filter(|queued| !is_notification(queued));
-    let mut parts: Vec<wire::Part> = record.parts.iter().filter_map(|part| to_wire_part(part, urls)).collect();
+    let visible = record.parts.iter().filter_map(|part| Some((part, to_wire_part(part, urls)?)));
+    let (contents, mut parts): (Vec<&Part>, Vec<wire::Part>) = visible.unzip();
     let mut tools: Vec<wire::UsedTool> = record.calls.iter().map(to_wire_tool).collect();
-    let is_markdown = |part: &&Part| matches!(part.content(), Some(PartContent::Text { markup: Markup::Rich, .. }));
-    if let Some(reply) = record.parts.iter().find(is_markdown).map(|part| part.id.to_string())
-        && let Some(part) = parts.iter_mut().find(|part| part.id == reply)
-    {
-        position_tools(part, &mut tools, &record.calls);
-    }
+    let texts = contents.iter().zip(&mut parts).filter_map(|(part, shown)| match part.content() {
+        Some(PartContent::Text { markup, .. }) => Some((*markup, shown)),
+        _ => None,
+    });
+    position_tools(texts.collect(), &mut tools, &record.calls);
     let state = match &record.ending {
         Some(_) => TurnState::Done,
         None if next == Some(record.id) => TurnState::Running,
@@ -85,19 +85,36 @@ pub(crate) fn to_wire_turn(record: &TurnRecord, next: Option<TurnId>, urls: &Url
     }
 }
 
-/// Divides the text of a reply at the tools that were used between the model's texts.
-fn position_tools(part: &mut wire::Part, tools: &mut [wire::UsedTool], calls: &[CallRecord]) {
-    let Some(text) = &part.text else { return };
+/// Divides the texts of a reply, which are its visible parts of text, at the tools that were used between the model's texts.
+fn position_tools(texts: Vec<(Markup, &mut wire::Part)>, tools: &mut [wire::UsedTool], calls: &[CallRecord]) {
     let interim: Vec<&str> = calls.iter().map(|call| call.text.as_str()).collect();
-    let (sections, places) = sections::divide(text, &interim);
+    let whole: Vec<&str> = texts.iter().map(|(_, part)| part.text.as_deref().unwrap_or_default()).collect();
+    let (sections, places) = sections::divide(&whole, &interim);
     for (tool, after) in tools.iter_mut().zip(places) {
         tool.after = after;
     }
-    if sections.len() > 1 {
-        let section = |text: &str| wire::TextSection { html: markdown::to_html(text), text: text.to_owned() };
-        part.sections = sections.into_iter().map(section).collect();
-        let html: Vec<&str> = part.sections.iter().map(|section| section.html.as_str()).collect();
+    let texts_and_sections = texts.iter().zip(&sections);
+    let sections: Vec<_> = texts_and_sections.map(|((markup, _), sections)| to_sections(sections, *markup)).collect();
+    for ((_, part), sections) in texts.into_iter().zip(sections).filter(|(_, sections)| !sections.is_empty()) {
+        let html: Vec<&str> = sections.iter().map(|section| section.html.as_str()).collect();
         part.html = Some(html.join("\n"));
+        part.sections = sections;
+    }
+}
+
+/// Converts the sections of a part; one alone is its whole text.
+fn to_sections(sections: &[&str], markup: Markup) -> Vec<wire::TextSection> {
+    if sections.len() < 2 {
+        return Vec::new();
+    }
+    let section = |text: &&str| wire::TextSection { html: to_html(text, markup), text: (*text).to_owned() };
+    sections.iter().map(section).collect()
+}
+
+fn to_html(text: &str, markup: Markup) -> String {
+    match markup {
+        Markup::Rich => markdown::to_html(text),
+        Markup::Plain => markdown::escape_text(text),
     }
 }
 
@@ -196,10 +213,10 @@ fn to_wire_part(part: &Part, urls: &UrlSigner) -> Option<wire::Part> {
     // Nobody misses a draft that was deleted.
     let content = part.content()?;
     let (text, html) = match content {
-        PartContent::Text { text, markup: Markup::Rich, .. }
-        | PartContent::Notice { text }
-        | PartContent::Question { text, .. } => (Some(text), Some(markdown::to_html(text))),
-        PartContent::Text { text, markup: Markup::Plain, .. } => (Some(text), Some(markdown::escape_text(text))),
+        PartContent::Text { text, markup, .. } => (Some(text), Some(to_html(text, *markup))),
+        PartContent::Notice { text } | PartContent::Question { text, .. } => {
+            (Some(text), Some(to_html(text, Markup::Rich)))
+        }
         PartContent::Voice { text, .. } => (Some(text), Some(markdown::escape_text(text))),
         PartContent::File(_) | PartContent::Album { .. } => (None, None),
     };

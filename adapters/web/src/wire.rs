@@ -232,7 +232,7 @@ pub(crate) struct UsedTool {
     pub(crate) tool: String,
     /// The arguments, in short.
     pub(crate) arguments: String,
-    /// How many sections of the reply's text stand before it; 0 if it was used before all text.
+    /// How many sections of the reply's texts stand before it, over all text parts; 0 if it was used before all text.
     pub(crate) after: usize,
     /// `started` if the turn ended before the call did.
     pub(crate) state: ToolState,

@@ -1,22 +1,49 @@
-//! Divides the text of a reply at the tools that were used between its texts. Pure.
+//! Divides the texts of a reply at the tools that were used between its texts. Pure.
 
-/// Divides a reply's text behind those of the model's texts that it has, in their order. Returns the sections, and for each of
-/// the texts how many sections stand before the calls behind it.
-pub(super) fn divide<'a>(text: &'a str, interim: &[&str]) -> (Vec<&'a str>, Vec<usize>) {
-    let mut sections = Vec::new();
-    let mut rest = text;
+/// Divides the texts of a reply's parts behind those of the model's texts that they have, in their order. Returns the sections
+/// of each part, at least one, and for each of the model's texts how many sections of all parts stand before the calls behind
+/// it.
+pub(super) fn divide<'a>(texts: &[&'a str], interim: &[&str]) -> (Vec<Vec<&'a str>>, Vec<usize>) {
+    let mut sections: Vec<Vec<&str>> = vec![Vec::new(); texts.len()];
+    let mut rests = texts.to_vec();
+    // The first part that isn't divided to its end.
+    let mut first = 0;
     let mut places = Vec::with_capacity(interim.len());
     for interim in interim {
-        if let Some((section, after)) = split_behind(rest, interim) {
-            sections.push(section);
-            rest = after;
+        if let Some((skipped, section, rest)) = find_text(&rests[first..], interim) {
+            for (sections, rest) in sections.iter_mut().zip(rests.iter().copied()).skip(first).take(skipped) {
+                close_part(sections, rest);
+            }
+            first += skipped;
+            sections[first].push(section);
+            rests[first] = rest;
         }
-        places.push(sections.len());
+        places.push(sections.iter().map(Vec::len).sum());
     }
-    if !rest.trim().is_empty() {
-        sections.push(rest);
+    for (sections, rest) in sections.iter_mut().zip(rests).skip(first) {
+        close_part(sections, rest);
     }
     (sections, places)
+}
+
+/// Takes what remains of a part's text as its last section.
+fn close_part<'a>(sections: &mut Vec<&'a str>, rest: &'a str) {
+    if sections.is_empty() || !rest.trim().is_empty() {
+        sections.push(rest);
+    }
+}
+
+/// Finds a text in parts, in one of them or, where a reply was split, in several that follow each other. Returns how many
+/// parts are before the one in which it ends, and splits that one behind it.
+fn find_text<'a>(parts: &[&'a str], text: &str) -> Option<(usize, &'a str, &'a str)> {
+    let mut wanted = text.trim();
+    for (at, &part) in parts.iter().enumerate() {
+        if let Some((section, rest)) = split_behind(part, wanted).or_else(|| split_behind(part, text)) {
+            return Some((at, section, rest));
+        }
+        wanted = wanted.strip_prefix(part.trim()).unwrap_or(text).trim();
+    }
+    None
 }
 
 /// Splits a text behind another one that it has whole, between its edges or blank lines.
@@ -78,7 +105,57 @@ mod tests {
             ("Milk and bread.\n\nSaved.", &["Milk", "Looking…"][..], &["Milk and bread.\n\nSaved."][..], &[0, 0][..]),
             ("Milk.", &["Milk."][..], &["Milk."][..], &[1][..]),
         ] {
-            assert_eq!(divide(text, interim), (sections.to_vec(), places.to_vec()), "{text:?} at {interim:?}");
+            assert_eq!(divide(&[text], interim), (vec![sections.to_vec()], places.to_vec()), "{text:?} at {interim:?}");
+        }
+    }
+
+    #[test]
+    fn sections_are_counted_over_all_parts() {
+        for (texts, interim, sections, places) in [
+            (&[][..], &["Milk."][..], &[][..], &[0][..]),
+            (
+                &["Milk.", "Bread.\n\nSaved."][..],
+                &["Milk.", "Bread."][..],
+                &[&["Milk."][..], &["Bread.", "Saved."]][..],
+                &[1, 2][..],
+            ),
+            // The first part has texts without tools behind them.
+            (
+                &["Milk.", "More.", "Bread.\n\nSaved."][..],
+                &["", "Bread."][..],
+                &[&["Milk."][..], &["More."], &["Bread.", "Saved."]][..],
+                &[0, 3][..],
+            ),
+            // A text that isn't in the reply takes no place from the next.
+            (
+                &["Milk.", "Saved."][..],
+                &["Looking…", "Milk.", "Gone."][..],
+                &[&["Milk."][..], &["Saved."]][..],
+                &[0, 1, 1][..],
+            ),
+            // A long text was split, where the next one begins or before.
+            (
+                &["Milk and", "bread.", "Saved."][..],
+                &["Milk and bread."][..],
+                &[&["Milk and"][..], &["bread."], &["Saved."]][..],
+                &[2][..],
+            ),
+            (
+                &["Milk\n\n- a", "- b\n\nSaved."][..],
+                &["Milk", "- a\n- b"][..],
+                &[&["Milk", "- a"][..], &["- b", "Saved."]][..],
+                &[1, 3][..],
+            ),
+            // It only begins like the part.
+            (
+                &["Milk", "Bread.", "Milk and bread."][..],
+                &["Milk and bread."][..],
+                &[&["Milk"][..], &["Bread."], &["Milk and bread."]][..],
+                &[3][..],
+            ),
+        ] {
+            let expected: Vec<Vec<&str>> = sections.iter().map(|sections| sections.to_vec()).collect();
+            assert_eq!(divide(texts, interim), (expected, places.to_vec()), "{texts:?} at {interim:?}");
         }
     }
 }

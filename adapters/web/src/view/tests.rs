@@ -1,11 +1,12 @@
-//! Which types of files are shown in a page, and which as a small copy.
+//! Which types of files are shown in a page, which as a small copy, and where tools stand in a reply.
 
 use std::num::NonZeroU64;
 
-use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Ending, MediaInfo, PartId, Sha256, Timestamp, Visibility};
 use uuid::Uuid;
 
 use super::*;
+use crate::signing::SigningKey;
 
 #[test]
 fn only_harmless_types_are_displayed_inline() {
@@ -73,38 +74,80 @@ fn large_still_images_and_unknown_ones_have_previews() {
     }
 }
 
+fn call(text: &str) -> CallRecord {
+    CallRecord { tool: "file_write".to_owned(), arguments: serde_json::json!({}), text: text.to_owned(), outcome: None }
+}
+
+/// A turn with these texts as its parts.
+fn turn(parts: Vec<(PartContent, PartState)>, calls: &[&str]) -> wire::Turn {
+    let conversation: ConversationId = "web:a".parse().unwrap();
+    let id = TurnId(Uuid::from_u128(1));
+    let parts = parts.into_iter().zip(0_u32..).map(|((content, state), position)| {
+        let part = PartId(Uuid::from_u128(u128::from(position) + 1));
+        let part = Part::new(part, conversation.clone(), id, position, content, Timestamp(0));
+        Part { state, ..part }
+    });
+    let record = TurnRecord {
+        id,
+        conversation: conversation.clone(),
+        ending: Some(Ending::Done),
+        response: None,
+        messages: Vec::new(),
+        parts: parts.collect(),
+        calls: calls.iter().map(|text| call(text)).collect(),
+        replaced_by: None,
+    };
+    let key = SigningKey::load_or_create(&tempfile::tempdir().unwrap().path().join("key")).unwrap();
+    to_wire_turn(&record, None, &UrlSigner::new(key))
+}
+
+fn text(text: &str, markup: Markup) -> PartContent {
+    PartContent::Text { text: text.to_owned(), markup, files: Vec::new() }
+}
+
+/// What stands before each tool, and the sections of each part.
+fn divided(turn: &wire::Turn) -> (Vec<usize>, Vec<Vec<(&str, &str)>>) {
+    let sections = turn
+        .parts
+        .iter()
+        .map(|part| part.sections.iter().map(|section| (section.html.as_str(), section.text.as_str())).collect());
+    (turn.tools.iter().map(|tool| tool.after).collect(), sections.collect())
+}
+
 #[test]
 fn tools_stand_behind_the_text_before_them() {
-    let call = |text: &str| CallRecord {
-        tool: "file_write".to_owned(),
-        arguments: serde_json::json!({}),
-        text: text.to_owned(),
-        outcome: None,
-    };
-    let calls = [call(""), call("*Milk*"), call("")];
-    let mut tools: Vec<wire::UsedTool> = calls.iter().map(to_wire_tool).collect();
-    let mut part = wire::Part {
-        id: String::new(),
-        kind: "text".to_owned(),
-        state: "sent".to_owned(),
-        reason: None,
-        html: None,
-        text: Some("*Milk*\n\nSaved.".to_owned()),
-        sections: Vec::new(),
-        files: Vec::new(),
-        resend: None,
-        at: 0,
-    };
-    position_tools(&mut part, &mut tools, &calls);
-    assert_eq!(tools.iter().map(|tool| tool.after).collect::<Vec<_>>(), [0, 1, 1]);
-    let sections: Vec<_> = part.sections.iter().map(|section| (&*section.html, &*section.text)).collect();
-    assert_eq!(sections, [("<p><em>Milk</em></p>", "*Milk*"), ("<p>Saved.</p>", "Saved.")]);
-    assert_eq!(part.html.as_deref(), Some("<p><em>Milk</em></p>\n<p>Saved.</p>"), "the whole as well");
+    let sent = || PartState::Sent { messages: Vec::new() };
+    let calls = ["", "*Milk*", ""];
+    let whole = turn(vec![(text("*Milk*\n\nSaved.", Markup::Rich), sent())], &calls);
+    let sections = vec![("<p><em>Milk</em></p>", "*Milk*"), ("<p>Saved.</p>", "Saved.")];
+    assert_eq!(divided(&whole), (vec![0, 1, 1], vec![sections]));
+    assert_eq!(whole.parts[0].html.as_deref(), Some("<p><em>Milk</em></p>\n<p>Saved.</p>"), "the whole as well");
 
-    part.text = Some("Saved.".to_owned());
-    part.sections.clear();
-    position_tools(&mut part, &mut tools, &calls);
-    assert_eq!((part.sections.len(), tools[1].after), (0, 0), "the reply is the last text alone");
+    let last = turn(vec![(text("Saved.", Markup::Rich), sent())], &calls);
+    assert_eq!(divided(&last), (vec![0, 0, 0], vec![Vec::new()]), "the reply is the last text alone");
+}
+
+/// A reply that was split, and one whose form the platform refused, so that smaller parts took its place.
+#[test]
+fn tools_stand_between_the_texts_of_all_parts() {
+    let sent = || PartState::Sent { messages: Vec::new() };
+    let calls = ["*Milk*", "Bread.", ""];
+    for markup in [Markup::Rich, Markup::Plain] {
+        let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(2)), PartId(Uuid::from_u128(3))] };
+        let parts = vec![
+            (text("*Milk*\n\nBread.\n\nSaved.", Markup::Rich), replaced),
+            (text("*Milk*", markup), sent()),
+            (PartContent::Notice { text: "One file was not sent.".to_owned() }, sent()),
+            (text("Bread.\n\n<Saved>", markup), sent()),
+        ];
+        let shown = turn(parts, &calls);
+        let (bread, saved) = match markup {
+            Markup::Rich => (markdown::to_html("Bread."), markdown::to_html("<Saved>")),
+            Markup::Plain => (markdown::escape_text("Bread."), markdown::escape_text("<Saved>")),
+        };
+        let sections = vec![(bread.as_str(), "Bread."), (saved.as_str(), "<Saved>")];
+        assert_eq!(divided(&shown), (vec![1, 2, 2], vec![Vec::new(), Vec::new(), sections]));
+    }
 }
 
 #[test]
