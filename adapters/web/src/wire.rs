@@ -238,7 +238,7 @@ pub(crate) struct UsedTool {
     pub(crate) state: ToolState,
     /// Why it failed, in short.
     pub(crate) reason: Option<String>,
-    /// How long it took.
+    /// How long it ran; `null` if it may have waited before, for another tool or a person.
     pub(crate) took_ms: Option<u64>,
 }
 

@@ -102,7 +102,8 @@ pub struct FinishedCall {
     pub failed: bool,
     /// The beginning of what the model was told.
     pub text: String,
-    /// How long it took since the model asked for it; `None` in records of earlier versions.
+    /// How long it ran; `None` if it may have waited for an earlier call of the same message or for a person, and in records
+    /// of earlier versions.
     pub took: Option<Duration>,
 }
 

@@ -212,6 +212,7 @@ macro_rules! archive_contract {
         $crate::ledger_contract! { @each $fixture;
             turns::turn_record_is_complete
             turns::calls_of_a_turn_have_their_outcomes
+            turns::waiting_is_not_counted_as_a_calls_time
             turns::turns_are_paged
             turns::queued_notifications_are_listed_until_completed
             files::files_are_filtered

@@ -10,8 +10,8 @@ use satchel_domain::{
 use satchel_ports::{
     Clock,
     ledger::{
-        ClaimMode, FinishedCall, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, Settlement,
-        TurnQuery, TurnRecord, WorkFilter,
+        ClaimMode, FinishedCall, HistoryChange, InboundFileState, JournalEntry, Lease, Ledger, LedgerError,
+        OutboxQuery, Settlement, TurnQuery, TurnRecord, WorkFilter,
     },
 };
 
@@ -267,27 +267,13 @@ pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
 pub async fn calls_of_a_turn_have_their_outcomes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "read and write")).await;
-    let call = |ordinal: u32, name: &str| ToolCall {
-        id: CallId { turn, ordinal },
-        name: name.to_owned(),
-        arguments: serde_json::json!({ "path": format!("/shared/{ordinal}.txt") }),
-    };
-    let asked = |text: &str, calls: Vec<ToolCall>| JournalEntry::Model {
-        agent: None,
-        task: None,
-        steered: Vec::new(),
-        text: text.to_owned(),
-        calls,
-        awaiting_decision: Vec::new(),
-    };
-    let entry = asked("Let me look.", vec![call(0, "file_read"), call(1, "file_write")]);
-    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    ask_for_calls(&ledger, &lease, turn, "Let me look.", &[(0, "file_read"), (1, "file_write")], &[]).await;
     fixture.clock().advance(Duration::from_millis(40));
     let failure = ToolOutcome { failed: true, ..ToolOutcome::from_text("there is no such file") };
     ledger.turns.journal_outcome(&lease, turn, 0, &failure, &[]).await.unwrap();
     fixture.clock().advance(Duration::from_millis(2));
     ledger.turns.journal_outcome(&lease, turn, 1, &ToolOutcome::from_text("written"), &[]).await.unwrap();
-    ledger.turns.journal_message(&lease, turn, &asked("", vec![call(2, "file_list")])).await.unwrap();
+    ask_for_calls(&ledger, &lease, turn, "", &[(2, "file_list")], &[]).await;
     ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
 
     let calls = ledger.archive.turn(turn).await.unwrap().unwrap().calls;
@@ -296,11 +282,63 @@ pub async fn calls_of_a_turn_have_their_outcomes(fixture: &impl LedgerFixture) {
     assert_eq!(tools, [("file_read", &paths[0]), ("file_write", &paths[1]), ("file_list", &paths[2])]);
     let texts: Vec<_> = calls.iter().map(|call| call.text.as_str()).collect();
     assert_eq!(texts, ["Let me look.", "", ""], "the first call of a message has its text");
-    let outcome = |failed, text: &str, took| {
-        Some(FinishedCall { failed, text: text.to_owned(), took: Some(Duration::from_millis(took)) })
+    let outcome = |failed, text: &str, took: Option<u64>| {
+        Some(FinishedCall { failed, text: text.to_owned(), took: took.map(Duration::from_millis) })
     };
     let outcomes: Vec<_> = calls.into_iter().map(|call| call.outcome).collect();
-    assert_eq!(outcomes, [outcome(true, "there is no such file", 40), outcome(false, "written", 42), None]);
+    assert_eq!(outcomes, [outcome(true, "there is no such file", Some(40)), outcome(false, "written", None), None]);
+}
+
+/// Catches: a short write that is shown with the time of the script before it, or of the person who had to allow it.
+pub async fn waiting_is_not_counted_as_a_calls_time(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "run and write")).await;
+    let end_call = async |ordinal: u32, after: Duration| {
+        fixture.clock().advance(after);
+        let outcome = ToolOutcome::from_text("done");
+        ledger.turns.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
+    };
+    ask_for_calls(&ledger, &lease, turn, "", &[(0, "execute_script"), (1, "file_write")], &[]).await;
+    end_call(0, Duration::from_millis(600)).await;
+    end_call(1, Duration::from_millis(5)).await;
+    ask_for_calls(&ledger, &lease, turn, "", &[(2, "file_read"), (3, "file_list")], &[]).await;
+    end_call(3, Duration::from_millis(7)).await;
+    end_call(2, Duration::from_millis(2)).await;
+    ask_for_calls(&ledger, &lease, turn, "", &[(4, "file_write")], &[4]).await;
+    end_call(4, Duration::from_millis(300)).await;
+    ask_for_calls(&ledger, &lease, turn, "", &[(5, "file_write")], &[]).await;
+    end_call(5, Duration::from_millis(3)).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+
+    let calls = ledger.archive.turn(turn).await.unwrap().unwrap().calls;
+    let took: Vec<_> = calls.into_iter().map(|call| call.outcome.and_then(|outcome| outcome.took)).collect();
+    let millis = |millis: u64| Some(Duration::from_millis(millis));
+    assert_eq!(took, [millis(600), None, millis(9), millis(7), None, millis(3)]);
+}
+
+/// Records a message of the model with these calls, of which a person must allow some.
+async fn ask_for_calls(
+    ledger: &Ledger,
+    lease: &Lease,
+    turn: TurnId,
+    text: &str,
+    calls: &[(u32, &str)],
+    awaiting_decision: &[u32],
+) {
+    let call = |&(ordinal, name): &(u32, &str)| ToolCall {
+        id: CallId { turn, ordinal },
+        name: name.to_owned(),
+        arguments: serde_json::json!({ "path": format!("/shared/{ordinal}.txt") }),
+    };
+    let entry = JournalEntry::Model {
+        agent: None,
+        task: None,
+        steered: Vec::new(),
+        text: text.to_owned(),
+        calls: calls.iter().map(call).collect(),
+        awaiting_decision: awaiting_decision.to_vec(),
+    };
+    ledger.turns.journal_message(lease, turn, &entry).await.unwrap();
 }
 
 /// Catches: a page that shows a turn twice, or leaves one out.
