@@ -6,6 +6,7 @@ use satchel_domain::{
     Attachment, AttachmentSource, ConversationId, PartContent, PartState, SystemTask, TurnId,
     filename::Filename,
     part::{FailureReason, FileItem, Markup, Part, PreparedVoice},
+    reference_block,
 };
 use satchel_ports::ledger::{
     CallRecord, ConversationSummary, ExcerptPiece, FinishedCall, InboundFileState, QueuedMessage, SearchHit,
@@ -26,7 +27,7 @@ pub(crate) fn to_wire_conversation(summary: ConversationSummary, urls: &UrlSigne
         export: urls.sign_url(&format!("{}/export", conversation_path(&summary.conversation))),
         id: summary.conversation.to_string(),
         named: summary.name.is_some(),
-        title: summary.name.unwrap_or(summary.title),
+        title: summary.name.unwrap_or_else(|| reference_block::text_before_block(&summary.title).to_owned()),
         pinned: summary.pinned,
         archived: summary.archived,
         last_turn: summary.last_turn.to_string(),
@@ -45,7 +46,7 @@ fn to_wire_hit(hit: SearchHit) -> wire::SearchHit {
     let piece = |ExcerptPiece { text, matched }| wire::ExcerptPiece { text, matched };
     wire::SearchHit {
         conversation: hit.conversation.to_string(),
-        title: hit.name.unwrap_or(hit.title),
+        title: hit.name.unwrap_or_else(|| reference_block::text_before_block(&hit.title).to_owned()),
         turn: hit.turn.map(|turn| turn.to_string()),
         at: hit.at.0,
         excerpt: hit.excerpt.into_iter().map(piece).collect(),
@@ -176,7 +177,8 @@ pub(crate) fn is_final(record: &TurnRecord) -> bool {
 fn to_wire_message(queued: &QueuedMessage, urls: &UrlSigner) -> wire::Message {
     wire::Message {
         id: queued.id.to_string(),
-        text: queued.message.text.clone(),
+        // Addresses of files that a program names are for tools.
+        text: reference_block::split(&queued.message.text).0.to_owned(),
         sender: queued.message.sender.name.clone(),
         received_at: queued.received_at.0,
         files: queued.files.iter().map(|file| to_wire_message_file(file, urls)).collect(),

@@ -229,7 +229,8 @@ fn from_history(message: &HistoryMessage) -> ModelMessage {
             let refused =
                 refused.iter().map(|refused| format!("[not taken: {}]", quote_name(refused.filename.as_str())));
             let (text, named) = reference_block::split(text);
-            let named = named.into_iter().flatten().map(|reference| history_line(&reference));
+            let named =
+                named.into_iter().flatten().zip(1..).map(|(reference, number)| history_line(&reference, number));
             let references = attachments.iter().map(attachment_reference).chain(refused).chain(named);
             let text = append_lines(escape_markers(text.to_owned()), references);
             ModelMessage::User { text, attachments: Vec::new() }

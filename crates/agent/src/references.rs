@@ -26,20 +26,20 @@ pub(crate) fn references_addendum(references: &[AttachmentReference]) -> Option<
     let mut text = format!(
         "The message names {files} not fetched yet. Use attachment.download(downloadDir) to fetch {them}; no address is needed."
     );
-    for reference in references {
+    for (reference, number) in references.iter().zip(1..) {
         text.push('\n');
-        text.push_str(&describe_reference(reference));
+        text.push_str(&describe_reference(reference, number));
     }
     Some(text)
 }
 
 /// The line about such a file below a message of an earlier turn.
-pub(crate) fn history_line(reference: &AttachmentReference) -> String {
-    format!("[not fetched: {}]", describe_reference(reference))
+pub(crate) fn history_line(reference: &AttachmentReference, number: usize) -> String {
+    format!("[not fetched: {}]", describe_reference(reference, number))
 }
 
-fn describe_reference(reference: &AttachmentReference) -> String {
-    let mut text = quote_name(reference.display_name().as_str());
+fn describe_reference(reference: &AttachmentReference, number: usize) -> String {
+    let mut text = quote_name(reference.display_name(number).as_str());
     if let Some(mime) = &reference.mime_type {
         let _ = write!(text, " {}", escape_markers(sanitize(mime)));
     }

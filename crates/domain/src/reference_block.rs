@@ -38,12 +38,42 @@ impl AttachmentReference {
         Self { url, filename: None, mime_type: None, id: None }
     }
 
-    /// Its name, or what its address ends with, without what may sign it.
+    /// Its name. Without one, what its address ends with if that is a filename with an extension; otherwise this number, since
+    /// an address may end with a secret.
     #[must_use]
-    pub fn display_name(&self) -> Filename {
-        let address = self.url.split(['?', '#']).next().unwrap_or_default();
-        self.filename.clone().unwrap_or_else(|| Filename::from_untrusted(address))
+    pub fn display_name(&self, number: usize) -> Filename {
+        let named = || match name_in_address(&self.url) {
+            Some(name) => Filename::from_untrusted(name),
+            None => Filename::from_untrusted(&format!("file {number}")),
+        };
+        self.filename.clone().unwrap_or_else(named)
     }
+
+    /// Its address as it may be shown to a model: only the host, since all else may be a secret.
+    #[must_use]
+    pub fn display_address(&self) -> String {
+        let Some((scheme, rest)) = self.url.split_once("://") else {
+            return self.url.clone();
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        format!("{scheme}://{host}")
+    }
+}
+
+/// The longest extension, in characters, by which the end of an address is taken for a filename.
+const MAX_EXTENSION_CHARS: usize = 5;
+
+/// Returns the last segment of an address's path if it has a file's extension.
+fn name_in_address(url: &str) -> Option<&str> {
+    let (_, rest) = url.split(['?', '#']).next()?.split_once("://")?;
+    let (_, path) = rest.split_once('/')?;
+    let name = path.rsplit('/').next()?;
+    let (stem, extension) = name.rsplit_once('.')?;
+    let is_extension = (1..=MAX_EXTENSION_CHARS).contains(&extension.len())
+        && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && extension.bytes().any(|byte| byte.is_ascii_alphabetic());
+    (is_extension && !stem.is_empty()).then_some(name)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,6 +109,12 @@ pub fn split(text: &str) -> (&str, Option<Vec<AttachmentReference>>) {
         Some((before, items)) => (before, Some(items)),
         None => (text, None),
     }
+}
+
+/// Returns the beginning of a text without the block that it may have, whole or cut off, as for a title.
+#[must_use]
+pub fn text_before_block(text: &str) -> &str {
+    text.find(OPEN_MARKER).map_or(text, |at| text[..at].trim_end())
 }
 
 /// Whether anything in a text looks like a block's begin or end.
@@ -125,6 +161,46 @@ mod tests {
             mime_type: Some("image/png".to_owned()),
             id: Some(AttachmentId(Uuid::from_u128(7))),
         }
+    }
+
+    #[test]
+    fn address_names_a_file_only_with_an_extension() {
+        for (url, name) in [
+            ("https://host/d/map.png?token=x#y", "map.png"),
+            ("https://host/backup.tar.gz", "backup.tar.gz"),
+            ("https://host/d/4f9aS3cr3tT0ken", "file 2"),
+            ("https://host/d/head.payload.4f9aS3cr3tT0ken", "file 2"),
+            ("https://host/d/4f9a.2026", "file 2"),
+            ("https://host/d/", "file 2"),
+            ("https://host/d/map.png/", "file 2"),
+            ("https://host.example.org", "file 2"),
+            ("https://host/?name=a.png", "file 2"),
+            ("https://host/.env", "file 2"),
+            ("satchel:attachment/00000000-0000-0000-0000-000000000007", "file 2"),
+        ] {
+            assert_eq!(reference(url).display_name(2).as_str(), name, "{url}");
+        }
+        assert_eq!(whole().display_name(2).as_str(), "a.png");
+    }
+
+    #[test]
+    fn address_is_shown_without_its_path() {
+        for (url, shown) in [
+            ("https://host:8443/d/4f9aS3cr3t?x=1", "https://host:8443"),
+            ("https://ada:s3cr3t@host?x=1", "https://host"),
+            ("https://host", "https://host"),
+            ("satchel:attachment/7", "satchel:attachment/7"),
+        ] {
+            assert_eq!(reference(url).display_address(), shown);
+        }
+    }
+
+    #[test]
+    fn title_ends_before_the_block() {
+        let text = append("see these", &[whole()]);
+        assert_eq!(text_before_block(&text), "see these");
+        assert_eq!(text_before_block(&text[..60]), "see these");
+        assert_eq!(text_before_block("see [[these]]"), "see [[these]]");
     }
 
     #[test]

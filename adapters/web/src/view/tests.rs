@@ -1,8 +1,11 @@
 //! Which types of files are shown in a page, which as a small copy, and where tools stand in a reply.
 
-use std::num::NonZeroU64;
+use std::{collections::BTreeMap, num::NonZeroU64};
 
-use satchel_domain::{AttachmentId, AttachmentSource, Ending, MediaInfo, PartId, Sha256, Timestamp, Visibility};
+use satchel_domain::{
+    AttachmentId, AttachmentSource, Ending, InboundMessage, InboxId, MediaInfo, PartId, Sender, Sha256, Timestamp,
+    Visibility,
+};
 use uuid::Uuid;
 
 use super::*;
@@ -97,8 +100,11 @@ fn turn(parts: Vec<(PartContent, PartState)>, calls: &[&str]) -> wire::Turn {
         calls: calls.iter().map(|text| call(text)).collect(),
         replaced_by: None,
     };
-    let key = SigningKey::load_or_create(&tempfile::tempdir().unwrap().path().join("key")).unwrap();
-    to_wire_turn(&record, None, &UrlSigner::new(key))
+    to_wire_turn(&record, None, &urls())
+}
+
+fn urls() -> UrlSigner {
+    UrlSigner::new(SigningKey::load_or_create(&tempfile::tempdir().unwrap().path().join("key")).unwrap())
 }
 
 fn text(text: &str, markup: Markup) -> PartContent {
@@ -148,6 +154,37 @@ fn tools_stand_between_the_texts_of_all_parts() {
         let sections = vec![(bread.as_str(), "Bread."), (saved.as_str(), "<Saved>")];
         assert_eq!(divided(&shown), (vec![1, 2, 2], vec![Vec::new(), Vec::new(), sections]));
     }
+}
+
+#[test]
+fn addresses_of_referenced_files_are_not_shown() {
+    let reference = reference_block::AttachmentReference::new("https://files.example.org/d/s3cr3t".to_owned());
+    let text = reference_block::append("read this", &[reference]);
+    let (id, conversation): (_, ConversationId) = (TurnId(Uuid::from_u128(1)), "web:a".parse().unwrap());
+    let message = InboundMessage {
+        text: text.clone(),
+        ..InboundMessage::new(conversation.clone(), "1".to_owned(), Sender::new("7", "Ada"))
+    };
+    let message = QueuedMessage {
+        id: InboxId(Uuid::from_u128(1)),
+        turn: id,
+        message,
+        files: Vec::new(),
+        transcriptions: BTreeMap::new(),
+        received_at: Timestamp(0),
+    };
+    assert_eq!(to_wire_message(&message, &urls()).text, "read this");
+    let summary = ConversationSummary {
+        conversation,
+        name: None,
+        title: text,
+        pinned: false,
+        archived: false,
+        last_turn: id,
+        last_at: Timestamp(0),
+        model: None,
+    };
+    assert_eq!(to_wire_conversation(summary, &urls()).title, "read this");
 }
 
 #[test]

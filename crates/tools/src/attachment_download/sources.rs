@@ -23,6 +23,8 @@ pub(crate) struct DownloadItem {
     pub(crate) filename: Filename,
     /// Where it came from, as it may be told.
     pub(crate) source_url: String,
+    /// The address by which a message names it, if more than may be told. Its end can tell the extension.
+    pub(crate) named_address: Option<String>,
     pub(crate) source: ByteSource,
 }
 
@@ -89,6 +91,7 @@ async fn items_of_turn(
     turn: TurnRecord,
 ) -> Result<Vec<DownloadItem>, ToolError> {
     let mut items = Vec::new();
+    let mut numbers = 1..;
     for QueuedMessage { message, files, .. } in turn.messages {
         let max_bytes = services.limits.inbound_file_bytes;
         items.extend(message.files.iter().zip(files).map(|(reference, file)| item_of_file(reference, file, max_bytes)));
@@ -96,8 +99,8 @@ async fn items_of_turn(
         if references.is_none() && reference_block::has_marker(&message.text) {
             tracing::warn!(chat.id = %context.conversation, turn.id = %turn.id, "a malformed reference block is plain text");
         }
-        for reference in references.into_iter().flatten() {
-            items.push(item_of_reference(services, context, reference).await?);
+        for (reference, number) in references.into_iter().flatten().zip(&mut numbers) {
+            items.push(item_of_reference(services, context, reference, number).await?);
         }
     }
     Ok(items)
@@ -105,40 +108,38 @@ async fn items_of_turn(
 
 /// A file that came with a message, unless it was refused and is larger than any that is taken.
 fn item_of_file(reference: &FileReference, file: InboundFileState, max_bytes: u64) -> DownloadItem {
-    let filename = reference.filename.clone();
-    match (file, &reference.source_url) {
+    let (source_url, source) = match (file, &reference.source_url) {
         (InboundFileState::Stored(attachment), source_url) => {
             let source_url = match source_url {
                 Some(url) => redact_query(url),
                 None => format!("{ATTACHMENT_SCHEME}{}", attachment.id),
             };
             let stored = StoredBytes { served_as: reference.mime.clone(), ..attachment.into() };
-            DownloadItem { filename, source_url, source: ByteSource::Stored(stored) }
+            (source_url, ByteSource::Stored(stored))
         }
         (InboundFileState::Refused(refused), Some(url)) if reference.bytes.is_some_and(|bytes| bytes > max_bytes) => {
             let limit = format_bytes(max_bytes);
             let reason = format!("it was not taken when it came ({}); {limit} is the limit here, too", refused.reason);
-            DownloadItem { filename, source_url: redact_query(url), source: ByteSource::Unavailable(reason) }
+            (redact_query(url), ByteSource::Unavailable(reason))
         }
-        (_, Some(url)) => {
-            DownloadItem { filename, source_url: redact_query(url), source: ByteSource::Url(url.clone()) }
-        }
+        (_, Some(url)) => (redact_query(url), ByteSource::Url(url.clone())),
         (InboundFileState::Refused(refused), None) => {
             let reason = format!("it was not taken when it came ({})", refused.reason);
-            DownloadItem { filename, source_url: String::new(), source: ByteSource::Unavailable(reason) }
+            (String::new(), ByteSource::Unavailable(reason))
         }
         (InboundFileState::Waiting(_), None) => {
-            let reason = "it has not come yet".to_owned();
-            DownloadItem { filename, source_url: String::new(), source: ByteSource::Unavailable(reason) }
+            (String::new(), ByteSource::Unavailable("it has not come yet".to_owned()))
         }
-    }
+    };
+    DownloadItem { filename: reference.filename.clone(), source_url, named_address: None, source }
 }
 
-/// A file that a message's text refers to.
+/// A file that a message's text refers to, as this one of its turn.
 async fn item_of_reference(
     services: &ToolServices,
     context: &ToolContext,
     reference: AttachmentReference,
+    number: usize,
 ) -> Result<DownloadItem, ToolError> {
     let attachment_id = match (reference.id, reference.url.strip_prefix(ATTACHMENT_SCHEME)) {
         (Some(id), _) => Some(id.to_string()),
@@ -152,8 +153,9 @@ async fn item_of_reference(
         },
         None => (ByteSource::Url(reference.url.clone()), None),
     };
-    let filename = reference.filename.clone().or(own_name).unwrap_or_else(|| reference.display_name());
-    Ok(DownloadItem { filename, source_url: redact_query(&reference.url), source })
+    let filename = reference.filename.clone().or(own_name).unwrap_or_else(|| reference.display_name(number));
+    let source_url = reference.display_address();
+    Ok(DownloadItem { filename, source_url, named_address: Some(reference.url), source })
 }
 
 /// An address without what signs it.

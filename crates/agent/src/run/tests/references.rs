@@ -54,6 +54,27 @@ async fn later_turns_know_what_was_referenced() {
     assert!(!texts.concat().contains("secret"), "{texts:?}");
 }
 
+/// The attack on an address that is a secret by itself, as of a link to share: without a name it has no extension.
+#[tokio::test(start_paused = true)]
+async fn address_without_a_filename_is_a_number() {
+    let mut stage = Stage::with_model(vec![says("Seen.")]);
+    let references = [reference("d/4f9aS3cr3tT0ken"), reference("map.png"), reference("d/head.payload.S3cr3tT0ken")];
+    stage.turn.messages = vec![waiting(2, &reference_block::append("look", &references))];
+    let played = stage.play().await;
+    let texts: Vec<String> = played.requests[0].messages.iter().map(text_of).collect();
+    assert!(texts.concat().ends_with("\n\"file 1\"\n\"map.png\"\n\"file 3\""), "{texts:?}");
+    assert!(!texts.concat().contains("S3cr3t"), "{texts:?}");
+
+    let HistoryChange::Append(history) = played.completed.history else { panic!("history is appended to") };
+    let mut later = Stage::with_model(vec![says("Fetched.")]);
+    later.turn.history = history.into();
+    let played = later.play().await;
+    let texts: Vec<String> = played.requests[0].messages.iter().map(text_of).collect();
+    let expected = "look\n[not fetched: \"file 1\"]\n[not fetched: \"map.png\"]\n[not fetched: \"file 3\"]";
+    assert!(texts.iter().any(|text| text == expected), "{texts:?}");
+    assert!(!texts.concat().contains("S3cr3t"), "{texts:?}");
+}
+
 /// The attack: a name that ends the line and goes on with a reference of its own.
 #[tokio::test(start_paused = true)]
 async fn name_of_referenced_file_forges_nothing() {
