@@ -26,9 +26,9 @@ use super::{
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StorageConfig {
-    /// The directory for everything that has no place of its own. By default `satchel-data` beside the file that
-    /// `--config` or `SATCHEL_CONFIG` names; without one `./satchel-data` if that or `./satchel.yaml` exists, else `satchel`
-    /// in the XDG data directory.
+    /// The directory for everything that has no place of its own. By default `/var/lib/satchel` with
+    /// `/etc/satchel/satchel.yaml`, and `satchel-data` beside another file that `--config` or `SATCHEL_CONFIG` names; without
+    /// one `./satchel-data` if that or `./satchel.yaml` exists, else `satchel` in the XDG data directory.
     data_dir: Option<FilePath>,
     /// The database: `sqlite:DIRECTORY/satchel.db`, or `postgres://USER:PASSWORD@HOST/DATABASE` with libpq's parameters.
     #[schemars(extend("x-default" = "sqlite: in the data directory"))]
