@@ -111,7 +111,7 @@ async fn lock(
     execute(&mut connection, &format!("{NO_LIMITS}; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE"))
         .await?;
     execute(&mut connection, "SET CONSTRAINTS ALL DEFERRED").await?;
-    // Another process may have moved it meanwhile. What was moved away stays so until it comes back.
+    // Another process may have moved it meanwhile. A ledger that was moved away stays so until it comes back.
     if !is_returning {
         schema.is_current(&mut connection).await?;
     }

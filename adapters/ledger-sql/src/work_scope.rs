@@ -13,8 +13,8 @@ pub enum WorkScope {
     All,
     /// One conversation. A terminal shows one, so replies of another must wait for theirs.
     Conversation(ConversationId),
-    /// The turns of messages that it has stored itself, in one conversation. Whatever else waits there is not for the one
-    /// who reads its output.
+    /// The turns of messages that it has stored itself, in one conversation. Everything else that waits there is
+    /// not for the person who reads its output.
     OwnTurns(OwnTurns),
 }
 

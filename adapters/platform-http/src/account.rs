@@ -123,7 +123,7 @@ impl BotAccount {
             closure
         };
         let ChannelClosure { platform, reason, remedy, .. } = closure;
-        tracing::warn!("{platform} {reason}: {remedy}. What is to be sent there waits; everything else goes on");
+        tracing::warn!("{platform} {reason}: {remedy}; messages to it wait, and everything else continues");
         tokio::spawn(check_until_open(Arc::downgrade(shared)));
     }
 

@@ -94,8 +94,8 @@ impl HostAllowList {
     /// Another site can point its name to this machine (DNS rebinding), but then the header has that name. IP addresses and
     /// `localhost` can't be rebound. Their port isn't compared: a container's published port or a tunnel is another one than
     /// that on which the server listens, and a client that reaches the server has used the right one. The loopback names are
-    /// allowed wherever the server listens, because they are the client's end of a tunnel. Of the other addresses, each one
-    /// is allowed if the server listens on all.
+    /// allowed wherever the server listens, because they are the client's end of a tunnel. All other addresses
+    /// are allowed if the server listens on all.
     pub(crate) fn find_origin(&self, host: &str) -> Option<OwnOrigin> {
         let authority: Authority = host.parse().ok()?;
         let after_host = authority.as_str().strip_prefix(authority.host())?;

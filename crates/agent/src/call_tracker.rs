@@ -29,8 +29,8 @@ impl CallTracker {
         CallPause(self.0.clone())
     }
 
-    /// Waits until the process stops and no call runs any more, but at most `grace` longer than the stop. What runs then is
-    /// cut off by the caller, and its outcome is unknown.
+    /// Waits until the process stops and no call runs any more, but at most `grace` longer than the stop. The caller
+    /// then cuts off the running calls, and their outcomes are unknown.
     pub(crate) async fn wait_until_drained(&self, stop: &CancellationToken, grace: Duration) {
         stop.cancelled().await;
         let mut count = self.0.subscribe();

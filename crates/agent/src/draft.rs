@@ -42,7 +42,7 @@ impl DeltaSink {
         }
     }
 
-    /// A new message of the model begins, after those with these texts. What it writes takes the place of the tools that
+    /// A new message of the model begins, after those with these texts. Its text takes the place of the tools that
     /// the draft shows, and that of the texts where they aren't part of the reply.
     pub fn start_message(&self, message: u32, earlier: &[&str]) {
         self.message.store(message, Ordering::Relaxed);

@@ -318,7 +318,7 @@ mod tests {
             ),
             (&["Run:\n```sh\nls", "It ran."][..], "Run:\n```sh\nls\n```\n\nIt ran."),
             (&["Milk, bread.", ""][..], "Milk, bread."),
-            // What the last one repeats stands once.
+            // A text that the last one repeats is in the reply once.
             (&[" Saved.", "\nSaved.\n"][..], "Saved."),
             (
                 &["Milk\nBread", "Looking…", "Here:\n\nMilk\nBread\n\nSaved."][..],

@@ -214,8 +214,8 @@ pub struct InboundMessage {
     pub redacted_forms: Vec<RedactedForm>,
 }
 
-/// What takes the place of a message's content where a person whom it quotes or names may not talk to Satchel. Of several whose
-/// people may not, the last one counts.
+/// What takes the place of a message's content where a person whom it quotes or names may not talk to Satchel. If
+/// several people may not, the last form counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedactedForm {
     /// The person.

@@ -69,7 +69,7 @@ impl NotificationService {
     }
 
     /// Checks that the turn of a key is this notification's and not another one's, and that all of it was delivered or still
-    /// can be. Of a forgotten one nothing else is known.
+    /// can be. Nothing else is known about a forgotten one.
     async fn check_first(
         &self,
         key: String,

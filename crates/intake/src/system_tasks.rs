@@ -56,8 +56,8 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
 
 fn closed_channel_text(platform: &str, reason: &str, remedy: &str) -> String {
     format!(
-        "{platform} {reason}, so I can neither read nor write there. What I have to say there waits, for as long as \
-         `delivery.max_age` allows; everything else goes on.\n\nTo open it again, {remedy}. `satchel doctor` checks the \
+        "{platform} {reason}, so I can neither read nor write there. My messages there wait for as long as \
+         `delivery.max_age` allows; everything else continues.\n\nTo open it again, {remedy}. `satchel doctor` checks the \
          token."
     )
 }
@@ -142,8 +142,8 @@ mod tests {
                 .to_owned(),
         };
         let CommandReply { response, history, .. } = system_reply(&task).unwrap();
-        let expected = "Telegram no longer accepts the bot's token, so I can neither read nor write there. What I have to \
-                        say there waits, for as long as `delivery.max_age` allows; everything else goes on.\n\nTo open it \
+        let expected = "Telegram no longer accepts the bot's token, so I can neither read nor write there. My messages \
+                        there wait for as long as `delivery.max_age` allows; everything else continues.\n\nTo open it \
                         again, get the current token from @BotFather and put it into /run/token, which is read again by \
                         itself. `satchel doctor` checks the token.";
         assert_eq!(response, OutgoingResponse::from_text(expected));

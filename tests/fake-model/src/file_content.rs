@@ -9,8 +9,8 @@ pub(crate) enum FileFault {
     CutOff,
 }
 
-/// Checks the first bytes of a file, and whether an image is whole. What an image has behind its end, and one that never
-/// comes to its pixels, is let through.
+/// Checks the first bytes of a file, and whether an image is whole. Bytes behind an image's end, and an image that
+/// never comes to its pixels, are accepted.
 pub(crate) fn check_content(mime: &str, bytes: &[u8]) -> Result<(), FileFault> {
     let begin: &[u8] = match mime {
         "image/png" => b"\x89PNG",

@@ -186,7 +186,7 @@ impl InboundReader {
             Some(time) if edited => (format!("{id}:{time}"), Some(id.clone())),
             _ => (id.clone(), None),
         };
-        // What is left of the files of an edited message are the same files.
+        // The files that an edited message still has are the same files.
         let files = match edit_of {
             Some(_) => files.into_iter().map(FileReference::into_quoted).collect(),
             None => files,
@@ -205,8 +205,8 @@ impl InboundReader {
         }))
     }
 
-    /// Returns what a message becomes if the person may not talk whose message it replies to. Programs are no people. Of a
-    /// forwarded message Discord doesn't say who wrote it: what people forward they bring themselves.
+    /// Returns what a message becomes if the person may not talk whose message it replies to. Programs are no people.
+    /// Discord doesn't say who wrote a forwarded message, so it counts as its sender's own.
     fn redacted_form(&self, parsed: &ParsedMessage<'_>, raw: &Value) -> Option<RedactedForm> {
         let head = &parsed.message.head;
         let replied = &head.replied_to()?.head;

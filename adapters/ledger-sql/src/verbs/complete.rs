@@ -32,7 +32,7 @@ pub async fn complete_turn<S: Session>(
         Some(command) => reply_questions::find_answered(db, lane, command).await?,
         None => Vec::new(),
     };
-    // What is forgotten keeps no text that could take the question's place.
+    // A forgotten conversation keeps no text that could take the question's place.
     let gone = match &completed.history {
         HistoryChange::Forget(_) => reply_questions::messages(&answered),
         HistoryChange::Append(_) | HistoryChange::Reset => {

@@ -233,7 +233,7 @@ impl<S: Session> Arrival<'_, S> {
             Some(turn) if can_be_replaced(turn.state) => {}
             _ => return Ok(None),
         }
-        // What it corrects is what was read, and not the words that nobody will read now.
+        // It corrects the text that was read, and not the one that nobody will read now.
         let correction = self.correction(earlier.text("earlier_text"));
         self.with_message(correction.as_ref().unwrap_or(self.message)).overwrite_row(earlier.sequence).await?;
         Ok(Some(earlier.turn))

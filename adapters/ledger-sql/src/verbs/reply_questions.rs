@@ -49,7 +49,7 @@ pub(crate) async fn close_requests<S: Session>(db: &S, code: PairingCode, end: R
         )
         .await?;
     for (conversation, turn) in asked {
-        // Whoever delivers the request has settled it by then, or finds when it does that the code is decided.
+        // The process that delivers the request has settled it by then, or finds then that the code is decided.
         db.find_lane(&rows::conversation(&conversation)?).await?;
         let rows: Vec<PartRow> = db
             .all(

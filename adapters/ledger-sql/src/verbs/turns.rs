@@ -134,7 +134,7 @@ async fn unreported_failures<S: Session>(db: &S, lane: LaneId, turn_sequence: i6
     .await
 }
 
-/// Of the turns of these parts, reads those whose closing notice has arrived.
+/// Reads which of these parts' turns have a closing notice that has arrived.
 async fn read_announced<S: Session>(db: &S, parts: &[Part]) -> VerbResult<HashSet<Uuid>, S> {
     if parts.is_empty() {
         return Ok(HashSet::new());

@@ -75,7 +75,7 @@ async fn process_with_own_turns_leaves_what_waits_before_them() {
     let settled = ledger.settle_part(&claimed.lease, &sent(&part.expect("nothing keeps it waiting"))).await.unwrap();
     assert_eq!((settled.next, settled.released), (None, true));
 
-    // What was there before is as it was, for the process that shows the conversation.
+    // The earlier turn is as it was, for the process that shows the conversation.
     assert!(other.turn(waiting).await.unwrap().unwrap().ending.is_none());
     let claimed = other.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap();
     assert_eq!(claimed.turn.map(|turn| (turn.id, turn.crashes)), Some((waiting, 0)));

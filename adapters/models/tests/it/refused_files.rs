@@ -120,7 +120,7 @@ async fn damaged_image_is_left_out_once_it_was_refused() {
     }
 }
 
-/// What an agent is given comes first, in each of its turns: leaving out the newest image doesn't help there.
+/// An agent's own files come first, in each of its turns: leaving out the newest image doesn't help there.
 #[tokio::test]
 async fn all_images_are_left_out_when_the_newest_is_not_to_blame() {
     for wire in ModelWire::ALL {

@@ -177,7 +177,7 @@ impl RoomState {
 impl LiveTurn {
     fn push_delta(&mut self, message: u32, delta: &str) {
         if self.messages.last().is_none_or(|last| message > last.number) {
-            // What is shown has no gaps: a text that was cut off makes room for the next.
+            // The shown text has no gaps: one that was cut off makes room for the next.
             if std::mem::take(&mut self.is_full) {
                 self.messages.clear();
             }

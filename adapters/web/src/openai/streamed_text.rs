@@ -45,8 +45,8 @@ impl StreamedText {
         new
     }
 
-    /// Returns what remains of the finished reply. What was streamed can't be taken back: where the reply doesn't go on from
-    /// it, as after a crash or with another model, it follows from the message that grew on.
+    /// Returns what remains of the finished reply. Streamed text can't be taken back: where the reply doesn't continue it,
+    /// as after a crash or with another model, the rest starts with the message that grew.
     pub(super) fn finish(&self, reply: &str) -> String {
         if let Some(rest) = reply.strip_prefix(&self.written) {
             return rest.to_owned();
@@ -97,7 +97,7 @@ impl StreamedText {
     }
 }
 
-/// Whether a text goes on with a blank line.
+/// Whether a text continues with a blank line.
 fn is_after_block(rest: &str) -> bool {
     rest.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').nth(1).is_some()
 }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(stream(&["Hi"], 1, ""), "Hi");
     }
 
-    /// What was streamed stays, and nothing is streamed once more that is part of the message that grew.
+    /// Streamed text stays, and no part of the message that grew is streamed again.
     #[test]
     fn reply_that_differs_follows_from_the_last_message() {
         for (messages, reply, expected) in [
@@ -171,7 +171,7 @@ mod tests {
                 "Milk\n\nLooking…\n\nHere:\n\nMilk\n\n[a](b)",
             ),
             (&["Let me look.", "Hel"][..], "Hello.", "Let me look.\n\nHello."),
-            // After a crash the model has begun the message once more.
+            // After a crash the model has started the message again.
             (&["Milk", "SavSaved."][..], "Milk\n\nSaved.", "Milk\n\nSavSaved.\n\nSaved."),
         ] {
             assert_eq!(stream(messages, 2, reply), expected);

@@ -266,7 +266,7 @@ async fn the_server_says_how_it_is() {
     assert_eq!(stage.get("/metrics").await.text().await.unwrap(), "satchel_turns 3\n");
 }
 
-/// What runs may take a while to end. Whoever watches it goes on watching, and nobody sends this process anything new.
+/// Running turns may take a while to end. Open pages continue to show them, and nobody sends this process anything new.
 #[tokio::test]
 async fn stopping_server_is_not_ready_and_still_serves() {
     let stage = Stage::new().await;
@@ -277,7 +277,7 @@ async fn stopping_server_is_not_ready_and_still_serves() {
     let answer = problem(stage.visit("/readyz").await, 503, "stopping").await;
     assert!(answer["detail"].as_str().unwrap().contains("stopping"), "{answer}");
     assert_eq!(stage.get("/healthz").await.text().await.unwrap(), "alive\n");
-    let turn = stage.say("while it stops", "x").await;
+    let turn = stage.say("k1", "while it stops").await;
     stage.wrote(turn, 0, "still here").await;
     events.find("live", |_| true).await;
 }

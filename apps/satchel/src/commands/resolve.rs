@@ -129,7 +129,7 @@ impl PlannedRun {
             }
         };
         let values = RunValues {
-            // Of the form of every run's, and that of none.
+            // It has the form of a run's id, and no run has it.
             exec_id: Uuid::nil().to_string(),
             input: input.into_iter().map(|(key, value)| (key, json!(value))).collect(),
             environment: config.templates.values.clone(),

@@ -125,7 +125,7 @@ fn not_running_note(conversation: &ConversationId) -> String {
     format!("note: Satchel is not running with this data; the message is delivered once `{command}` is")
 }
 
-/// What is refused before it is stored is wrong usage.
+/// A message that is refused before it is stored is wrong usage.
 fn into_cli_error(error: NotificationError) -> anyhow::Error {
     match error {
         NotificationError::Inbound(_) | NotificationError::Ledger(_) | NotificationError::NotDelivered { .. } => {

@@ -96,7 +96,7 @@ pub async fn find_owner(
         };
     };
     if let Some(offset) = offset {
-        // What isn't confirmed is answered, which harms nobody.
+        // The bot answers an unconfirmed message, which harms nobody.
         let _confirmed = get_json("Telegram", http.get(format!("{url}?limit=1&timeout=0&offset={offset}"))).await;
     }
     Ok(Some(owner))

@@ -13,8 +13,8 @@ use super::LedgerError;
 ///   its next message.
 /// - A search finds each completed turn by the words of its messages, of its voice notes and of its reply, and by the names
 ///   of its files; of a long text it knows the first 65 536 characters. Upper case and accents make no difference, and the
-///   first two letters of a word are enough. Turns that are not indexed yet are counted. What Satchel answers to commands,
-///   which no history keeps, isn't found.
+///   first two letters of a word are enough. Turns that are not indexed yet are counted. Satchel's answers to commands,
+///   which no history keeps, aren't found.
 /// - Retrying a turn queues its messages once more, as a new turn, and takes what the turn said out of the history, in one
 ///   commit. The turn stays as a record that names the new one; retrying it once more returns that.
 /// - Forgotten files and conversations are not found any more.

@@ -25,12 +25,12 @@ pub(super) enum Disclosure {
     Full,
     /// All but the names of those whose messages were forwarded.
     WithoutOrigin,
-    /// Of the message that this one replies to, only what the sender has quoted themselves.
+    /// The message that this one replies to, with only the passage that the sender has quoted themselves.
     WithoutReply,
 }
 
-/// Returns what the message becomes if the people may not talk whose messages its sender forwards or replies to. What people
-/// forward they bring themselves: only the name of its author is somebody else's.
+/// Returns what the message becomes if the people may not talk whose messages its sender forwards or replies to. A
+/// forwarded message counts as its sender's own: only the name of its author is somebody else's.
 pub(super) fn redacted_forms(
     parsed: &ParsedMessage<'_>,
     sender: &Sender,

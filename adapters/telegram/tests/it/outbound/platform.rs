@@ -79,7 +79,7 @@ impl PlatformFixture for OutboundHarness {
             row(refusal(403, "Forbidden: bot was blocked by the user"), ALL_KINDS, Forbidden),
             row(refusal(400, "Bad Request: chat not found"), ALL_KINDS, Forbidden),
             row(refusal(401, "Unauthorized"), ALL_KINDS, AccountRefused),
-            // Of the method: the token is accepted.
+            // The method is refused, and the token accepted.
             row(refusal(404, "Not Found"), ALL_KINDS, Forbidden),
             row(
                 refusal(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0"),

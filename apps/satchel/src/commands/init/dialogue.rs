@@ -57,7 +57,7 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Whether Enter was pressed meanwhile, or the input has ended. What was typed before it is dropped.
+    /// Whether Enter was pressed meanwhile, or the input has ended. Text typed before it is dropped.
     pub(super) fn take_enter(&mut self) -> anyhow::Result<bool> {
         let stdin = io::stdin();
         let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];

@@ -27,7 +27,7 @@ pub(super) async fn learn_owner(
     bot: &str,
     dialogue: &mut Dialogue<'_>,
 ) -> anyhow::Result<Option<String>> {
-    // Whoever finds the bot can write to it, but only the person at the terminal reads this.
+    // Anyone who finds the bot can write to it, but only the person at the terminal reads this.
     let code = PairingCode::from_random_bits(Uuid::new_v4().as_u64_pair().1);
     let minutes = MESSAGE_TIMEOUT.as_secs() / 60;
     dialogue.print_line(&format!(

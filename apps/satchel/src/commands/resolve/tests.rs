@@ -290,7 +290,7 @@ async fn other_variables_stay_hidden() {
     assert!(!text.contains("s3cret"), "{text}");
 }
 
-/// What a template finds here is what it finds when the task runs, started by a person or by a schedule.
+/// A template finds the same values here as when the task runs, started by a person or by a schedule.
 #[tokio::test]
 async fn templates_find_the_values_of_runs() {
     let config = r#"

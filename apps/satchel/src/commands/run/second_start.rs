@@ -15,8 +15,8 @@ use crate::{
     stores,
 };
 
-/// Checks that no Satchel serves the page's address yet. What else may be wrong with the address is reported when the page is
-/// opened. Processes may share their data: one takes over when another ends, so that is only logged.
+/// Checks that no Satchel serves the page's address yet. Any other fault of the address is reported when the page is opened.
+/// Processes may share their data: one takes over when another ends, so that is only logged.
 ///
 /// # Errors
 /// When one does; the message says where, with which data, and how to log in.

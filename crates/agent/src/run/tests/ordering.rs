@@ -35,6 +35,7 @@ fn stage_with_steps(requested: &[(&str, Value)]) -> (Stage, Steps) {
             async move {
                 let name = arguments["name"].as_str().unwrap_or(name).to_owned();
                 steps.lock().unwrap().push(format!("{name} starts"));
+                // Under paused time: the longest call ends last.
                 tokio::time::sleep(Duration::from_secs(arguments["takes"].as_u64().unwrap_or(0))).await;
                 steps.lock().unwrap().push(format!("{name} ends"));
                 Ok(ToolOutcome::from_text(name))
@@ -161,7 +162,7 @@ async fn questions_are_open_together_and_their_calls_run_in_order() {
     );
 }
 
-/// What a question shows must still be so when it is answered: what the call before it changes comes first.
+/// A question must still be true when it is answered: the changes of the call before it come first.
 #[tokio::test(start_paused = true)]
 async fn question_waits_for_an_earlier_change() {
     let (stage, _) = stage_with_steps(&[call("write", "change", 5), call("vault", "secret", 0)]);

@@ -225,7 +225,7 @@ fn named_configuration_means_the_same_data_from_anywhere() {
     assert_eq!(written.exit_code(), Some(0), "{written:#?}");
     let data = home.root().join("etc/satchel-data");
     assert!(data.join("satchel.db").is_file() && !home.work_directory().join("satchel-data").exists());
-    // What isn't there may be in other data, so the error says which was used.
+    // A missing part may be in other data, so the error says which was used.
     let part = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
     let missing = run(&elsewhere, &["outbox", "show", part]);
     assert_eq!(missing.exit_code(), Some(1), "{missing:#?}");

@@ -74,7 +74,7 @@ fn root_leaves_no_file_in_another_users_data() {
             assert_eq!(owner, OWNER, "{command:?} left {}", path.display());
         }
     }
-    // What touches no data is as it was.
+    // Commands that touch no data are as they were.
     for command in [&["config", "check"][..], &["task", "list"]] {
         let output = home.run(command);
         assert_eq!(output.exit_code(), Some(0), "{command:?}: {output:#?}");

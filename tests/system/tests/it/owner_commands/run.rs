@@ -211,7 +211,7 @@ async fn health_is_asked_for_without_another_program() {
     }
 }
 
-/// What can't be a token is a mistake of its owner.
+/// A text that can't be a token is a mistake of its owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_token_is_a_configuration_error() {
     for (platform, told) in [("TELEGRAM", "@BotFather"), ("DISCORD", "Reset Token")] {

@@ -77,7 +77,7 @@ fn forwarded_message_is_its_senders_but_for_the_name() {
     } });
     let said = read(&update("message", message(private(), hidden)));
     assert_eq!((said.redacted_forms[0].author.id.as_str(), said.redacted_forms[0].text.contains("Else")), ("", false));
-    // What somebody who may talk has forwarded is theirs, too.
+    // A person who may talk answers for their forwarded messages, too.
     let theirs = of_bob(json!({ "forward_origin": { "type": "user", "date": 1, "sender_user": {
         "id": 44, "is_bot": false, "first_name": "Eve",
     } } }));
