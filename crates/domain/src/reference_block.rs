@@ -48,17 +48,6 @@ impl AttachmentReference {
         };
         self.filename.clone().unwrap_or_else(named)
     }
-
-    /// Its address as it may be shown to a model: only the host, since all else may be a secret.
-    #[must_use]
-    pub fn display_address(&self) -> String {
-        let Some((scheme, rest)) = self.url.split_once("://") else {
-            return self.url.clone();
-        };
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        format!("{scheme}://{host}")
-    }
 }
 
 /// The longest extension, in characters, by which the end of an address is taken for a filename.
@@ -181,18 +170,6 @@ mod tests {
             assert_eq!(reference(url).display_name(2).as_str(), name, "{url}");
         }
         assert_eq!(whole().display_name(2).as_str(), "a.png");
-    }
-
-    #[test]
-    fn address_is_shown_without_its_path() {
-        for (url, shown) in [
-            ("https://host:8443/d/4f9aS3cr3t?x=1", "https://host:8443"),
-            ("https://ada:s3cr3t@host?x=1", "https://host"),
-            ("https://host", "https://host"),
-            ("satchel:attachment/7", "satchel:attachment/7"),
-        ] {
-            assert_eq!(reference(url).display_address(), shown);
-        }
     }
 
     #[test]

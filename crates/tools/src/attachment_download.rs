@@ -118,7 +118,7 @@ impl AttachmentDownload {
         written_names: &mut HashMap<String, Sha256>,
         remaining_bytes: &mut u64,
     ) -> Result<Option<DownloadResult>, ToolError> {
-        let DownloadItem { filename, source_url, named_address, source } = item;
+        let DownloadItem { filename, source_url, source } = item;
         let StoredBytes { sha256, bytes, mime, served_as } = match source {
             ByteSource::Unavailable(reason) => return Err(error::tool_error(reason)),
             ByteSource::Stored(stored) => stored,
@@ -139,8 +139,7 @@ impl AttachmentDownload {
         if bytes > max_file_bytes.min(*remaining_bytes) {
             return Err(self.too_large_error(Some(bytes), max_file_bytes, *remaining_bytes));
         }
-        let address = named_address.as_deref().unwrap_or(&source_url);
-        let extension = extension::choose_extension(served_as.as_deref(), &filename, address, &mime);
+        let extension = extension::choose_extension(served_as.as_deref(), &filename, &source_url, &mime);
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
         // Ten digits don't prove that it is the same file, and anybody may have written there.
         if !self.has_same_content(context, &path, &sha256, bytes).await? {

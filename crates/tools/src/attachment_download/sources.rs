@@ -23,8 +23,6 @@ pub(crate) struct DownloadItem {
     pub(crate) filename: Filename,
     /// Where it came from, as it may be told.
     pub(crate) source_url: String,
-    /// The address by which a message names it, if more than may be told. Its end can tell the extension.
-    pub(crate) named_address: Option<String>,
     pub(crate) source: ByteSource,
 }
 
@@ -131,7 +129,7 @@ fn item_of_file(reference: &FileReference, file: InboundFileState, max_bytes: u6
             (String::new(), ByteSource::Unavailable("it has not come yet".to_owned()))
         }
     };
-    DownloadItem { filename: reference.filename.clone(), source_url, named_address: None, source }
+    DownloadItem { filename: reference.filename.clone(), source_url, source }
 }
 
 /// A file that a message's text refers to, as this one of its turn.
@@ -154,8 +152,7 @@ async fn item_of_reference(
         None => (ByteSource::Url(reference.url.clone()), None),
     };
     let filename = reference.filename.clone().or(own_name).unwrap_or_else(|| reference.display_name(number));
-    let source_url = reference.display_address();
-    Ok(DownloadItem { filename, source_url, named_address: Some(reference.url), source })
+    Ok(DownloadItem { filename, source_url: redact_query(&reference.url), source })
 }
 
 /// An address without what signs it.

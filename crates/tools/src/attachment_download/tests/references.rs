@@ -19,30 +19,6 @@ async fn what_a_person_types_is_no_reference() {
     assert_eq!(*web.asked.lock().unwrap(), []);
 }
 
-/// The attack on an address that is a secret by itself: the model reads its host, and a number as its name.
-#[tokio::test]
-async fn address_of_a_reference_is_not_told() {
-    let url = "https://cdn.discordapp.com/d/S3cr3tT0ken?hm=S3cr3t";
-    let picture = "https://cdn.discordapp.com/d/S3cr3tT0ken/b.gif";
-    let (world, _web) = world_with(&[(url, None, b"1;2"), (picture, None, b"GIF89a")]);
-    let named = AttachmentReference {
-        filename: Some(Filename::from_untrusted("picture")),
-        ..AttachmentReference::new(picture.to_owned())
-    };
-    let gone = AttachmentReference::new("https://cdn.discordapp.com/d/S3cr3tG0ne".to_owned());
-    let references = [AttachmentReference::new(url.to_owned()), named, gone];
-    world.add_turn(said(turn(), &reference_block::append("see", &references), vec![]));
-    let outcome = world.call("attachment.download", json!({})).await.unwrap();
-    let (text, answer) = (outcome.text.unwrap(), outcome.data.unwrap());
-    assert!(!text.contains("S3cr3t") && text.contains("file 3: "), "{text}");
-    assert!(!answer.to_string().contains("S3cr3t"), "{answer}");
-    let told: Vec<_> =
-        answer["files"].as_array().unwrap().iter().map(|file| (&file["filename"], &file["sourceUrl"])).collect();
-    let host = json!("https://cdn.discordapp.com");
-    assert_eq!(told, [(&json!("file 1"), &host), (&json!("picture"), &host)]);
-    assert_eq!(paths(&answer)[1], format!("/shared/Downloads/{}.gif", sha10(b"GIF89a")), "its end tells the extension");
-}
-
 /// What an operator reads: each event with its level and its fields.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
