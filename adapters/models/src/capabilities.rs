@@ -10,6 +10,7 @@ use satchel_ports::{ModelFile, language_model::InputSupport};
 
 use crate::{
     media_kind::MediaKind,
+    refused_files::RefusalReason,
     settings::{ModelProvider, ModelTarget},
 };
 
@@ -432,14 +433,19 @@ impl FileRules {
         Ok(())
     }
 
-    /// Explains that the provider has refused a request for a file, or for one of several of its message.
-    pub(crate) fn refused_reason(&self, kind: MediaKind, is_one_of_several: bool) -> String {
-        let Self { provider_name, .. } = self;
-        match is_one_of_several {
-            false => format!("{provider_name} could not process it, so it may be damaged"),
-            true => {
-                let files = kind.plural_name();
-                format!("{provider_name} could not process the {files} of this message, of which one may be damaged")
+    /// Explains that the provider has refused a request for a file, or for one of several. Whether the file or the model is
+    /// the cause is unknown: a provider says neither in a common form.
+    pub(crate) fn refused_reason(&self, kind: MediaKind, reason: RefusalReason) -> String {
+        let (provider, files) = (self.provider_name, kind.plural_name());
+        match reason {
+            RefusalReason::File => {
+                format!("{provider} refused it; it may be damaged, or this model may not accept {files}")
+            }
+            RefusalReason::MessageFiles => format!(
+                "{provider} refused the {files} of this message; one file may be damaged, or this model may not accept {files}"
+            ),
+            RefusalReason::RequestFiles => {
+                format!("{provider} refused the request for its {files}, and the file at fault is unknown")
             }
         }
     }

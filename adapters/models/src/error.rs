@@ -3,7 +3,7 @@
 //! Providers report the same error in many ways. A table of patterns decides, so that a new way is a new row. The
 //! messages never contain a key or an address.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use reqwest::{StatusCode, header::HeaderMap};
 use satchel_domain::filename::is_unsafe_char;
@@ -35,7 +35,8 @@ pub(crate) enum ProviderErrorKind {
     TooLong,
     /// The files are too large.
     TooLarge,
-    /// A file of this kind can't be processed, or the model accepts none: without it the request would be accepted.
+    /// A file of this kind, of which the request holds some, can't be processed, or the model accepts none: without it the
+    /// request would be accepted.
     InvalidFile(MediaKind),
     /// The provider's rules on content.
     ContentFiltered,
@@ -100,7 +101,7 @@ pub(crate) struct ProviderError {
 /// They are from public reports. Anthropic, which names the field first: anthropics/claude-code issues 15941 and 13131;
 /// OpenAI: openai/codex issue 4946, marketing-factory/ai-filemetadata issue 18, Kav-K/GPTDiscord issue 443; Gemini:
 /// google-gemini/gemini-cli issues 5064 and 27244; Ollama and llama.cpp: ollama/ollama issue 11320,
-/// odysseus-dev/odysseus issue 5499; models without vision: roboflow/awesome-openai-vision-api-experiments issue 11.
+/// odysseus-dev/odysseus issue 5499.
 const IMAGE_PATTERNS: &[&str] = &[
     "could not process image",
     "image.source",
@@ -116,7 +117,6 @@ const IMAGE_PATTERNS: &[&str] = &[
     "image: unknown format",
     "failed to load image",
     "image input",
-    "image_url",
 ];
 
 /// The same about PDF documents. Anthropic: anthropics/claude-code issue 5174 and anthropics/anthropic-sdk-python issue
@@ -130,14 +130,20 @@ const PDF_PATTERNS: &[&str] = &[
     "invalid pdf",
 ];
 
-/// The same about sound: TutoriaLLM/TutoriaLLM issue 370.
-const AUDIO_PATTERNS: &[&str] = &["audio file could not be decoded", "input_audio"];
+/// The same about sound: TutoriaLLM/TutoriaLLM issue 370, and llama.cpp, which names images, too.
+const AUDIO_PATTERNS: &[&str] = &["audio file could not be decoded", "failed to load image or audio file"];
+
+/// What says of a field of the request that it is refused, in lower case. Models without vision:
+/// roboflow/awesome-openai-vision-api-experiments issue 11, rikkahub/rikkahub issue 1433.
+const REFUSAL_VERBS: &[&str] =
+    &["unsupported", "invalid", "not support", "n't support", "only support", "unknown variant"];
+
+/// What a message lists behind these words is accepted, or belongs to a tool: aallam/openai-kotlin issue 320.
+const OTHER_SUBJECTS: &[&str] =
+    &["expected", "either", "one of", "any of", "must be", "should be", "supported values", "schema", "function"];
 
 /// Patterns in providers' messages, in lower case, and what they mean. The first match applies.
 const ERROR_PATTERNS: &[(&[&str], ProviderErrorKind)] = &[
-    (IMAGE_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Image)),
-    (PDF_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Pdf)),
-    (AUDIO_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Audio)),
     (
         &[
             "context_length_exceeded",
@@ -152,12 +158,15 @@ const ERROR_PATTERNS: &[(&[&str], ProviderErrorKind)] = &[
         ],
         ProviderErrorKind::TooLong,
     ),
-    (&["request_too_large", "payload size exceeds", "too large for this model"], ProviderErrorKind::TooLarge),
     (&["does not support tools", "does not support function calling"], ProviderErrorKind::NoTools),
     (
         &["content_policy", "content_filter", "content filtering policy", "blockreason", "content management policy"],
         ProviderErrorKind::ContentFiltered,
     ),
+    (IMAGE_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Image)),
+    (PDF_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Pdf)),
+    (AUDIO_PATTERNS, ProviderErrorKind::InvalidFile(MediaKind::Audio)),
+    (&["request_too_large", "payload size exceeds", "too large for this model"], ProviderErrorKind::TooLarge),
     (
         &["insufficient_quota", "credit balance", "billing_", "perday", "payment required"],
         ProviderErrorKind::QuotaExceeded,
@@ -178,6 +187,8 @@ pub(crate) struct ErrorMapper {
     model: String,
     is_custom_server: bool,
     key: Option<SecretString>,
+    /// The kinds of files in the request. An error isn't about files that the request doesn't hold.
+    file_kinds: BTreeSet<MediaKind>,
 }
 
 impl fmt::Debug for ErrorMapper {
@@ -194,7 +205,13 @@ impl ErrorMapper {
             model: target.model.clone(),
             is_custom_server: target.is_custom_server,
             key: target.key.clone(),
+            file_kinds: BTreeSet::new(),
         }
+    }
+
+    /// Maps the errors of a request that holds files of these kinds.
+    pub(crate) fn for_files(&self, kinds: impl IntoIterator<Item = MediaKind>) -> Self {
+        Self { file_kinds: kinds.into_iter().collect(), ..self.clone() }
     }
 
     /// The error of a kind that needs no details.
@@ -246,8 +263,10 @@ impl ErrorMapper {
     fn map_body(&self, status: Option<StatusCode>, body: &Value, retry_after: Option<Duration>) -> ProviderError {
         let mut text = String::new();
         collect_texts(body, 0, &mut text);
-        let kind = classify(status.map_or(0, |status| status.as_u16()), &text.to_lowercase());
-        self.build(kind, status, error_message(body), retry_after.or_else(|| body_retry_after(body)))
+        let message = error_message(body);
+        let code = status.map_or(0, |status| status.as_u16());
+        let kind = classify(code, &text.to_lowercase(), &message.to_lowercase(), &self.file_kinds);
+        self.build(kind, status, message, retry_after.or_else(|| body_retry_after(body)))
     }
 
     fn build(
@@ -358,8 +377,9 @@ impl ErrorMapper {
     }
 }
 
-/// Classifies an error by its status and the provider's message, in lower case.
-fn classify(status: u16, text: &str) -> ProviderErrorKind {
+/// Classifies an error by its status, all texts of its body and the provider's message, both in lower case. `file_kinds` are
+/// those of the files in the request.
+fn classify(status: u16, text: &str, message: &str, file_kinds: &BTreeSet<MediaKind>) -> ProviderErrorKind {
     // Gemini reports a limit per minute and one per day in the same way; only the first is transient, and only it comes
     // with a delay.
     if text.contains("resource_exhausted") && !text.contains("perday") && text.contains("retryinfo") {
@@ -381,10 +401,15 @@ fn classify(status: u16, text: &str) -> ProviderErrorKind {
     let is_match = |(patterns, kind): &&(&[&str], ProviderErrorKind)| {
         let applies = match kind {
             ProviderErrorKind::Overloaded | ProviderErrorKind::Server => !is_permanent,
-            ProviderErrorKind::InvalidFile(_) => may_be_about_files,
+            ProviderErrorKind::InvalidFile(kind) => may_be_about_files && file_kinds.contains(kind),
             _ => true,
         };
-        applies && patterns.iter().any(|pattern| text.contains(pattern))
+        let is_field_refused = match kind {
+            ProviderErrorKind::InvalidFile(MediaKind::Image) => refuses_field(message, "image_url"),
+            ProviderErrorKind::InvalidFile(MediaKind::Audio) => refuses_field(message, "input_audio"),
+            _ => false,
+        };
+        applies && (is_field_refused || patterns.iter().any(|pattern| text.contains(pattern)))
     };
     if let Some((_, kind)) = ERROR_PATTERNS.iter().find(is_match) {
         return *kind;
@@ -401,6 +426,17 @@ fn classify(status: u16, text: &str) -> ProviderErrorKind {
     }
 }
 
+/// Whether a provider's message refuses a field of the request. That it names the field is not enough: a server lists all
+/// fields that it knows when it refuses another one.
+fn refuses_field(message: &str, field: &str) -> bool {
+    let mut sentences = message.split(['\n', ';']).flat_map(|line| line.split(". "));
+    sentences.any(|sentence| {
+        let end = OTHER_SUBJECTS.iter().filter_map(|words| sentence.find(*words)).min().unwrap_or(sentence.len());
+        let stated = &sentence[..end];
+        stated.contains(field) && REFUSAL_VERBS.iter().any(|verb| stated.contains(verb))
+    })
+}
+
 /// Whether a frame reports an error.
 fn is_error_frame(frame: &Value) -> bool {
     let error = frame.get("error").or_else(|| frame.pointer("/response/error"));
@@ -409,7 +445,8 @@ fn is_error_frame(frame: &Value) -> bool {
         || frame.get("type").is_some_and(|kind| kind == "error")
 }
 
-/// Collects all keys and short texts of a body, since each provider puts the message elsewhere.
+/// Collects all keys and short texts of a body, since each provider puts the message elsewhere. What a body has under `input`
+/// is left out: validation errors repeat a part of the request there.
 fn collect_texts(body: &Value, depth: usize, into: &mut String) {
     if depth > 6 || into.len() > MAX_MESSAGE_BYTES {
         return;
@@ -421,7 +458,7 @@ fn collect_texts(body: &Value, depth: usize, into: &mut String) {
         }
         Value::Array(items) => items.iter().for_each(|item| collect_texts(item, depth + 1, into)),
         Value::Object(fields) => {
-            for (key, value) in fields {
+            for (key, value) in fields.iter().filter(|(key, _)| *key != "input") {
                 into.push_str(key);
                 into.push('\n');
                 collect_texts(value, depth + 1, into);

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     capabilities::{FileRules, RequestFileBudget},
-    media_kind::MediaKind,
-    refused_files::{RefusedGroup, RefusedGroups, SentFile},
+    refused_files::{LeftOutGroups, SentFile, SentGroup},
     tool_names::ToolNames,
 };
 
@@ -74,12 +73,12 @@ pub(crate) enum ResultFiles {
 pub(crate) fn build_turns(
     messages: &[ModelMessage],
     rules: &FileRules,
-    refused: &RefusedGroups,
+    left_out: &LeftOutGroups,
     names: &ToolNames,
     result_files: ResultFiles,
 ) -> Vec<ProviderTurn> {
     let mut builder = ConversationBuilder { turns: Vec::new(), names, result_files, call_count: 0, open_calls: None };
-    for (message, decisions) in messages.iter().zip(decide_files(messages, rules, refused)) {
+    for (message, decisions) in messages.iter().zip(decide_files(messages, rules, left_out)) {
         match message {
             ModelMessage::User { text, attachments } => {
                 builder.close_calls();
@@ -113,37 +112,20 @@ pub(crate) fn build_turns(
 
 type FileDecisions<'a> = Vec<(&'a ModelFile, Result<(), String>)>;
 
-/// What each message is sent with besides text, the oldest first: files of this kind or, where there are none, of any kind,
-/// since a provider may name another kind than the one that it refuses.
-pub(crate) fn sent_groups(
-    messages: &[ModelMessage],
-    rules: &FileRules,
-    refused: &RefusedGroups,
-    kind: MediaKind,
-) -> Vec<RefusedGroup> {
-    let decisions = decide_files(messages, rules, refused);
-    let groups_with = |is_included: &dyn Fn(MediaKind) -> bool| -> Vec<RefusedGroup> {
-        let groups = messages.iter().zip(&decisions).map(|(message, decisions)| {
-            let files = SentFile::list(message).into_iter().zip(decisions);
-            let sent = files.filter_map(|(file, decision)| file.filter(|_| decision.is_ok()));
-            sent.filter(|file| is_included(file.kind)).collect::<RefusedGroup>()
-        });
-        groups.filter(|group| !group.is_empty()).collect()
-    };
-    let groups = groups_with(&|other| other == kind);
-    if groups.is_empty() { groups_with(&|_| true) } else { groups }
-}
-
 /// Decides for each file and part of each message whether it is sent. The newest messages go first, because the turn is
 /// about them.
-fn decide_files(messages: &[ModelMessage], rules: &FileRules, refused: &RefusedGroups) -> Vec<Vec<Result<(), String>>> {
+fn decide_files(
+    messages: &[ModelMessage],
+    rules: &FileRules,
+    left_out: &LeftOutGroups,
+) -> Vec<Vec<Result<(), String>>> {
     let mut budget = RequestFileBudget::default();
     let decide = |message: &ModelMessage| {
         let files = SentFile::list(message);
-        let message_files: RefusedGroup = files.iter().flatten().cloned().collect();
+        let message_files: SentGroup = files.iter().flatten().cloned().collect();
         let check_refusals = |file: &Option<SentFile>| match file.as_ref() {
-            Some(file) => match refused.find(file, &message_files) {
-                Some(group) => Err(rules.refused_reason(file.kind, group.len() > 1)),
+            Some(file) => match left_out.find(file, &message_files) {
+                Some(reason) => Err(rules.refused_reason(file.kind, reason)),
                 None => Ok(()),
             },
             None => Ok(()),

@@ -2,8 +2,9 @@
 
 use std::{
     borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -27,9 +28,10 @@ use crate::{
     check,
     error::{ErrorMapper, ProviderError, ProviderErrorKind},
     image_copies::ImageCopies,
+    media_kind::MediaKind,
     provider_messages::{self, ProviderTurn, ResultFiles},
     reasoning::{ReasoningBlock, ReasoningCache},
-    refused_files::{RefusalMemory, RefusedGroup, next_groups},
+    refused_files::{RefusalMemory, RefusalSearch, SentFile, sent_groups},
     relay::{Relay, RelayRoute, relay_client},
     request,
     request_policy::RequestPolicy,
@@ -116,7 +118,7 @@ impl RemoteModel {
     }
 
     /// Sends a conversation, up to the first step of the answer. If it is refused for its files, it is sent again without
-    /// those of the newest message that has any, and then without all.
+    /// some, as a [`RefusalSearch`] for each kind of file chooses.
     async fn send_conversation(
         &self,
         request: &ModelRequest,
@@ -131,33 +133,38 @@ impl RemoteModel {
             None => Cow::Borrowed(request.messages.as_slice()),
         };
         let tools = request::tool_definitions(self.target.provider, &request.tools, names);
-        let mut prepared =
-            PreparedRequest { system: request.system.clone(), turns: Vec::new(), tools, names: Arc::clone(names) };
-        let mut refused = self.refusals.list();
-        let mut newly_refused: Vec<Vec<RefusedGroup>> = Vec::new();
+        let mut prepared = PreparedRequest {
+            system: request.system.clone(),
+            turns: Vec::new(),
+            tools,
+            names: Arc::clone(names),
+            sent: Mutex::default(),
+        };
+        let refused = self.refusals.refused();
+        let mut searches: BTreeMap<MediaKind, RefusalSearch> = BTreeMap::new();
         loop {
-            prepared.turns = provider_messages::build_turns(&messages, &self.rules, &refused, names, result_files);
+            let left_out = refused.with_searches(searches.values());
+            prepared.turns = provider_messages::build_turns(&messages, &self.rules, &left_out, names, result_files);
             let failure = match self.attempt_with_retries(&prepared).await {
                 Ok(answer) => {
-                    self.refusals.remember(newly_refused.concat());
+                    self.refusals.remember(searches.values());
                     return Ok(answer);
                 }
                 Err(failure) => failure,
             };
             let ProviderErrorKind::InvalidFile(kind) = failure.kind else { return Err(failure.error) };
-            let sent = provider_messages::sent_groups(&messages, &self.rules, &refused, kind);
-            let groups = next_groups(sent, newly_refused.len());
-            if groups.is_empty() {
+            let search = searches.entry(kind).or_insert_with(|| {
+                RefusalSearch::new(sent_groups(&messages, &prepared.sent(), kind), &self.refusals.accepted())
+            });
+            if !search.advance() {
                 return Err(failure.error);
             }
             tracing::info!(
                 model = self.target.name,
-                files = groups.iter().map(|group| group.len()).sum::<usize>(),
+                kind = kind.as_str(),
                 reason = failure.error.reason,
-                "a model request was refused for its files; sending it without them"
+                "a model request was refused for its files; sending it without some of them"
             );
-            refused.add(groups.clone());
-            newly_refused.push(groups);
         }
     }
 
@@ -199,7 +206,7 @@ impl RemoteModel {
             block.or_else(|| self.target.needs_reasoning_echo().then(placeholder))
         };
         let provider = self.target.provider;
-        let request = request::build_request(
+        let (request, sent) = request::build_request(
             provider,
             &prepared.system,
             &prepared.turns,
@@ -208,7 +215,8 @@ impl RemoteModel {
             find_reasoning,
         )
         .await;
-        let error_mapper = self.error_mapper.clone();
+        let error_mapper = self.error_mapper.for_files(sent.iter().map(|file| file.kind));
+        *prepared.sent() = sent;
         let relay_error = |_| error_mapper.provider_error(ProviderErrorKind::RelayFailed);
         let relay = Relay::bind().await.map_err(relay_error)?;
         let url = self.target.url();
@@ -263,6 +271,14 @@ struct PreparedRequest {
     turns: Vec<ProviderTurn>,
     tools: Vec<Tool>,
     names: Arc<ToolNames>,
+    /// What the last attempt sent besides text.
+    sent: Mutex<BTreeSet<SentFile>>,
+}
+
+impl PreparedRequest {
+    fn sent(&self) -> MutexGuard<'_, BTreeSet<SentFile>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[async_trait]

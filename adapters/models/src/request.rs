@@ -1,5 +1,7 @@
 //! Builds the vendor's request from the prepared turns. Only the chosen files are read, and only here.
 
+use std::collections::BTreeSet;
+
 use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolCall, ToolResponse};
 use satchel_ports::{Blobs, ModelFile, ToolSpec};
 use serde_json::{Value, json};
@@ -8,11 +10,31 @@ use crate::{
     files,
     provider_messages::{self, ContentPiece, ProviderTurn, WireToolResult},
     reasoning::{CallList, ReasoningBlock},
+    refused_files::SentFile,
     settings::ModelProvider,
     tool_names::ToolNames,
 };
 
-/// Builds the request. Every attempt builds a new one, so that no file stays in memory while the server works.
+/// The files of one request: reads them, and records what is sent. A file that can't be read isn't.
+struct RequestFiles<'a> {
+    blobs: &'a dyn Blobs,
+    sent: BTreeSet<SentFile>,
+}
+
+impl RequestFiles<'_> {
+    /// Reads a file as base64.
+    ///
+    /// # Errors
+    /// When it isn't sent, with the reason for the model.
+    async fn encode(&mut self, file: &ModelFile) -> Result<String, String> {
+        let encoded = files::encode_base64(self.blobs, file).await?;
+        self.sent.extend(SentFile::from_file(file));
+        Ok(encoded)
+    }
+}
+
+/// Builds the request, and returns it with what it sends besides text. Every attempt builds a new one, so that no file stays
+/// in memory while the server works.
 pub(crate) async fn build_request(
     provider: ModelProvider,
     system: &str,
@@ -20,12 +42,13 @@ pub(crate) async fn build_request(
     tools: Vec<Tool>,
     blobs: &dyn Blobs,
     find_reasoning: impl Fn(&CallList) -> Option<ReasoningBlock>,
-) -> ChatRequest {
+) -> (ChatRequest, BTreeSet<SentFile>) {
+    let mut files = RequestFiles { blobs, sent: BTreeSet::new() };
     let mut messages = Vec::with_capacity(turns.len());
     for turn in turns {
         match turn {
             ProviderTurn::Person(pieces) => {
-                messages.push(ChatMessage::user(user_content(provider, pieces, blobs).await));
+                messages.push(ChatMessage::user(user_content(provider, pieces, &mut files).await));
             }
             ProviderTurn::Model { text, calls } => {
                 let call_list: CallList =
@@ -46,7 +69,7 @@ pub(crate) async fn build_request(
             ProviderTurn::ToolResults(results) => {
                 let mut parts = Vec::with_capacity(results.len());
                 for result in results {
-                    parts.push(tool_result_part(result, blobs).await);
+                    parts.push(tool_result_part(result, &mut files).await);
                 }
                 // Ollama accepts one result per message; the others require all of a turn together.
                 let is_ollama = provider == ModelProvider::Ollama;
@@ -60,7 +83,7 @@ pub(crate) async fn build_request(
     let mut request = ChatRequest::new(messages);
     request.system = Some(system.trim().to_owned()).filter(|system| !system.is_empty());
     request.tools = (!tools.is_empty()).then_some(tools);
-    request
+    (request, files.sent)
 }
 
 /// The tools as they are offered.
@@ -77,7 +100,11 @@ pub(crate) fn tool_definitions(provider: ModelProvider, tools: &[ToolSpec], name
 }
 
 /// The person's turn: adjacent texts joined, files in their places.
-async fn user_content(provider: ModelProvider, pieces: &[ContentPiece], blobs: &dyn Blobs) -> MessageContent {
+async fn user_content(
+    provider: ModelProvider,
+    pieces: &[ContentPiece],
+    files: &mut RequestFiles<'_>,
+) -> MessageContent {
     let mut parts = Vec::new();
     let mut pending_text = String::new();
     for piece in pieces {
@@ -86,8 +113,9 @@ async fn user_content(provider: ModelProvider, pieces: &[ContentPiece], blobs: &
             ContentPiece::ImageUrl(url) => {
                 parts.extend(flush_text(&mut pending_text));
                 parts.push(image_url_part(provider, url));
+                files.sent.insert(SentFile::from_image_url(url));
             }
-            ContentPiece::File(file) => match files::encode_base64(blobs, file).await {
+            ContentPiece::File(file) => match files.encode(file).await {
                 Ok(encoded) => {
                     parts.extend(flush_text(&mut pending_text));
                     parts.push(ContentPart::from_binary_base64(&file.mime, encoded, Some(file.filename.to_string())));
@@ -130,11 +158,11 @@ fn flush_text(pending: &mut String) -> Option<ContentPart> {
 }
 
 /// A tool result; with files, in the form of the one provider that accepts them there.
-async fn tool_result_part(result: &WireToolResult, blobs: &dyn Blobs) -> ContentPart {
+async fn tool_result_part(result: &WireToolResult, files: &mut RequestFiles<'_>) -> ContentPart {
     let mut text = result.text.clone();
     let mut blocks = Vec::new();
     for file in &result.files {
-        match files::encode_base64(blobs, file).await {
+        match files.encode(file).await {
             Ok(encoded) => blocks.push(anthropic_block(file, encoded)),
             Err(reason) => {
                 provider_messages::append_line(&mut text, &provider_messages::omitted_file_note(file, &reason))

@@ -20,11 +20,19 @@ fn teller() -> ErrorMapper {
     ErrorMapper::new(&ModelTarget::new(settings).unwrap())
 }
 
+/// The kind of an error for a request that holds files of these kinds.
+fn kind_for(files: &[MediaKind], code: u16, body: &Value) -> ProviderErrorKind {
+    let mapper = teller().for_files(files.iter().copied());
+    mapper.map_status(StatusCode::from_u16(code).unwrap(), &body.to_string(), &HeaderMap::new()).kind
+}
+
+/// The error for a request that holds files of all kinds.
 fn status(status: u16, body: &Value, headers: &[(&'static str, &str)]) -> ProviderError {
     let headers = headers.iter().map(|(name, value)| {
         (reqwest::header::HeaderName::from_static(name), reqwest::header::HeaderValue::from_str(value).unwrap())
     });
-    teller().map_status(StatusCode::from_u16(status).unwrap(), &body.to_string(), &headers.collect())
+    let mapper = teller().for_files(MediaKind::ALL);
+    mapper.map_status(StatusCode::from_u16(status).unwrap(), &body.to_string(), &headers.collect())
 }
 
 #[test]
@@ -92,6 +100,13 @@ fn refusals_for_files_are_told_from_others() {
         (MediaKind::Image, "Provided image is not valid."),
         (MediaKind::Image, "Failed to load image or audio file"),
         (MediaKind::Image, "Invalid content type. image_url is only supported by certain models."),
+        (
+            MediaKind::Image,
+            "Failed to deserialize the JSON body into the target type: messages[1]: unknown variant `image_url`, expected `text` at line 1 column 679289",
+        ),
+        (MediaKind::Image, "This model does not support image_url content."),
+        (MediaKind::Image, "Invalid 'messages[1].content[0].image_url'."),
+        (MediaKind::Audio, "Content of type 'input_audio' is unsupported."),
         (MediaKind::Pdf, "messages.2.content.0.pdf.source.base64.data: The PDF specified was not valid."),
         (MediaKind::Pdf, "The document has no pages."),
         (MediaKind::Audio, "The audio file could not be decoded or its format is not supported."),
@@ -111,6 +126,48 @@ fn refusals_for_files_are_told_from_others() {
         (413, "request_too_large", ProviderErrorKind::TooLarge),
     ] {
         assert_eq!(status(code, &said(message), &[]).kind, kind, "{message}");
+    }
+}
+
+/// A server lists all fields that it knows when it refuses another one, and repeats the request.
+#[test]
+fn field_of_files_is_to_blame_only_where_it_is_refused() {
+    let said = |message: &str| json!({"error": {"message": message}});
+    for message in [
+        "Invalid value: 'tool_use'. Supported values are: 'text', 'image_url', 'input_audio' and 'file'.",
+        "Invalid 'content': 'content' objects must have a 'type' field that is either 'text' or 'image_url'.",
+        "messages[2]: unknown variant `tool_use`, expected one of `text`, `image_url`, `input_audio`",
+        "Invalid schema for function 'draw': In context=('properties', 'image_url'), 'type' is required.",
+    ] {
+        assert_eq!(status(400, &said(message), &[]).kind, ProviderErrorKind::Refused, "{message}");
+    }
+    let invalid_tool = json!({"detail": [{
+        "type": "union_tag_invalid",
+        "loc": ["body", "messages", 1, "image_url", "input_audio"],
+        "msg": "Input tag 'tool_use' does not match any of the expected tags: 'text', 'image_url', 'input_audio'",
+        "input": {"type": "text", "text": "Why is it an invalid image?"},
+        "image_url": null,
+    }]});
+    assert_eq!(status(422, &invalid_tool, &[]).kind, ProviderErrorKind::Refused);
+    for (message, kind) in [
+        ("The maximum context length is 100 tokens, and an unsupported image_url has 765.", ProviderErrorKind::TooLong),
+        ("llama does not support tools together with image input.", ProviderErrorKind::NoTools),
+    ] {
+        assert_eq!(status(400, &said(message), &[]).kind, kind, "{message}");
+    }
+}
+
+#[test]
+fn files_that_a_request_does_not_hold_are_not_to_blame() {
+    let said = |message: &str| json!({"error": {"message": message}});
+    for message in ["Could not process image", "image_url is not supported", "Invalid PDF"] {
+        assert_eq!(kind_for(&[], 400, &said(message)), ProviderErrorKind::Refused, "{message}");
+    }
+    assert_eq!(kind_for(&[MediaKind::Pdf], 400, &said("Could not process image")), ProviderErrorKind::Refused);
+    assert_eq!(kind_for(&[], 500, &said("image: unknown format")), ProviderErrorKind::Server);
+    let unnamed = said("Failed to load image or audio file");
+    for kind in [MediaKind::Image, MediaKind::Audio] {
+        assert_eq!(kind_for(&[kind], 400, &unnamed), ProviderErrorKind::InvalidFile(kind));
     }
 }
 

@@ -22,7 +22,7 @@ fn blind() -> FileRules {
 }
 
 fn arranged(messages: &[ModelMessage]) -> Vec<ProviderTurn> {
-    build_turns(messages, &blind(), &RefusedGroups::default(), &ToolNames::default(), ResultFiles::InNextMessage)
+    build_turns(messages, &blind(), &LeftOutGroups::default(), &ToolNames::default(), ResultFiles::InNextMessage)
 }
 
 #[test]

@@ -138,7 +138,8 @@ async fn damaged_picture_ends_no_turn() {
             assert!(request_files(&asked[requests - 1]).is_empty(), "{wire:?}");
         }
         let asked = &harness.server.requests()[1];
-        let note = "You can't see the file \"cut.png\" (image/png, 45 B): the server could not process it";
+        let note = "You can't see the file \"cut.png\" (image/png, 45 B): the server refused it; it may be damaged, or \
+                    this model may not accept images.";
         assert!(asked.user_text().contains(note), "{wire:?}: {}", asked.user_text());
     }
 }
