@@ -58,6 +58,11 @@ impl WorkScope {
         }
     }
 
+    /// Whether the process works on its own turns only.
+    pub(crate) fn has_own_turns_only(&self) -> bool {
+        matches!(self, Self::OwnTurns(_))
+    }
+
     /// The turns that the process works on.
     #[must_use]
     pub fn turns(&self) -> TurnSelection {

@@ -58,6 +58,8 @@ pub enum SteeringMode {
     Inject,
     /// With the next turn; only messages that wait already when a turn starts are merged into it.
     Wait,
+    /// Never: the process answers what it was started with, and the rest is for others.
+    Never,
 }
 
 /// How all agents behave.

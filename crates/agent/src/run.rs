@@ -475,7 +475,11 @@ async fn read_steering(
     turn: &QueuedTurn,
 ) -> Result<SteeringRequests, LedgerError> {
     let queued = services.turns.list_queued_behind(&lane.lease, turn.id).await?;
-    Ok((services.plan_steering)(turn, &queued))
+    let requests = (services.plan_steering)(turn, &queued);
+    Ok(match services.settings.steering {
+        SteeringMode::Inject | SteeringMode::Wait => requests,
+        SteeringMode::Never => SteeringRequests { inject: Vec::new(), ..requests },
+    })
 }
 
 /// For whom workers and models do the work of a turn that has not started; `None` for a turn without messages.

@@ -18,7 +18,7 @@ use satchel_ports::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{access::AccessPolicy, internal_inbound::InternalInbound, refusal_log::RefusalLog, strangers};
+use crate::{access::AccessPolicy, internal_inbound::InternalInbound, refusal_log::RefusalLog, steering, strangers};
 
 /// Accepts the messages of all channels. Messages of Satchel itself come through its [`InternalInbound`].
 pub struct InboundService {
@@ -238,7 +238,11 @@ impl InboundPipeline {
         // The slot in the queue is reserved before the lane is claimed, so that no claimed lane is left without a
         // worker.
         let permit = self.lanes.try_reserve().ok();
-        let claim = if permit.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
+        let claim = match permit {
+            None => ClaimMode::Never,
+            Some(_) if steering::is_about_running_turn(&message) => ClaimMode::IfFreeOrQueue,
+            Some(_) => ClaimMode::IfFree,
+        };
         let ReceiveOutcome { turn, duplicate, claimed } = self.inbox.receive(&message, claim).await?;
         if let (Some(permit), Some(claimed)) = (permit, claimed) {
             permit.send(claimed);
@@ -382,6 +386,37 @@ mod tests {
         let reception = inbound_service(ledger, bus, lanes);
         assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), Some(TURN));
         assert_eq!(claimed.try_recv().unwrap(), claimed_lane());
+    }
+
+    /// Everything else waits until a job has the conversation to itself, whatever it begins with.
+    #[tokio::test]
+    async fn only_what_is_about_the_running_turn_skips_the_wait() {
+        let about_it = ["/stop", " /STOP ", "/allow ABCD2345", "/refuse ABCD2345", "/allow", "/help", "/flies"];
+        let others = [
+            "hello",
+            "/var/log/syslog grows, why?",
+            "//",
+            "/* a comment */",
+            "/stop that noise",
+            "/task report",
+            "/model sonnet",
+            "/new",
+            "/forget all yes",
+        ];
+        let modes = [(ClaimMode::IfFreeOrQueue, &about_it[..]), (ClaimMode::IfFree, &others)];
+        for (expected, text) in modes.iter().flat_map(|(mode, texts)| texts.iter().map(|text| (*mode, *text))) {
+            let mut ledger = MockLedger::default();
+            ledger
+                .inbox
+                .expect_receive()
+                .once()
+                .withf(move |_, claim| *claim == expected)
+                .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, claimed: None }));
+            let (lanes, _claimed) = mpsc::channel(1);
+            let message = InboundMessage { text: text.to_owned(), files: Vec::new(), ..message("a") };
+            let stored = inbound_service(ledger, MockEventBus::new(), lanes).accept(message).await;
+            assert_eq!(stored.unwrap(), Some(TURN), "{text}");
+        }
     }
 
     #[tokio::test]

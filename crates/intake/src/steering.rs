@@ -1,6 +1,6 @@
 //! Decides what the messages queued behind a running turn request of it. Pure.
 
-use satchel_domain::{reference_block, script::parse_script_message};
+use satchel_domain::{InboundMessage, reference_block, script::parse_script_message};
 use satchel_ports::ledger::{
     ImmediateReply, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision,
 };
@@ -65,9 +65,21 @@ fn may_join(turn: &QueuedTurn, queued: &QueuedMessage) -> bool {
 /// The command by which a message may change what runs. One with files is none: what it brings must not be consumed unseen.
 /// Nor is what Satchel itself has queued: a model may have written the prompt of a reminder, and only people decide.
 pub(crate) fn person_command(queued: &QueuedMessage) -> Option<ChatCommand> {
-    let QueuedMessage { message, files, .. } = queued;
-    let is_persons = message.system_task.is_none() && files.is_empty();
+    command_of(&queued.message, !queued.files.is_empty())
+}
+
+fn command_of(message: &InboundMessage, has_files: bool) -> Option<ChatCommand> {
+    let is_persons = message.system_task.is_none() && !has_files;
     ChatCommand::parse(&message.text).filter(|_| is_persons)
+}
+
+/// Whether a message is for the process that runs a turn now, and of use before that turn has ended: what
+/// [`plan_steering`] takes at any position.
+pub(crate) fn is_about_running_turn(message: &InboundMessage) -> bool {
+    matches!(
+        command_of(message, !message.files.is_empty()),
+        Some(ChatCommand::Stop | ChatCommand::Allow(_) | ChatCommand::Refuse(_) | ChatCommand::Explain(_))
+    )
 }
 
 /// Returns the help that a message requests.
@@ -91,9 +103,7 @@ fn parse_decision(message: &QueuedMessage) -> Option<ToolDecision> {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{
-        FileReference, Filename, InboundMessage, InboxId, ReminderId, Sender, SystemTask, Timestamp, TurnId,
-    };
+    use satchel_domain::{FileReference, Filename, InboxId, ReminderId, Sender, SystemTask, Timestamp, TurnId};
     use satchel_ports::ledger::{ConversationSettings, InboundFileState};
     use uuid::Uuid;
 

@@ -40,14 +40,16 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
         let turn = Arrival { db, message, lane: &lane, now, is_held: !is_free }.hold_back(earlier.as_ref()).await?;
         return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
     }
-    if must_wait(db, message) && !is_own && !is_free {
+    if must_wait(db, claim) && !is_own && !is_free {
         return Err(VerbError::LaneHeld(message.conversation.clone()).into());
     }
     let work = LaneWork::read(db, lane.id).await?;
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
-        ClaimMode::IfFree if is_free => Some(lanes::claim(db, &message.conversation, &lane).await?),
-        ClaimMode::IfFree | ClaimMode::Never => None,
+        ClaimMode::IfFree | ClaimMode::IfFreeOrQueue if is_free => {
+            Some(lanes::claim(db, &message.conversation, &lane).await?)
+        }
+        ClaimMode::IfFree | ClaimMode::IfFreeOrQueue | ClaimMode::Never => None,
     };
     let arrival = Arrival { db, message, lane: &lane, now, is_held: !is_free };
     let (turn, stored) = match arrival.replace_queued(earlier.as_ref()).await? {
@@ -70,9 +72,9 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
 }
 
 /// Whether a message waits outside until nobody works on its lane. That of a process that works on its own turns only would
-/// be answered within the turn that runs, or by another process. A command may be about the turn that runs.
-fn must_wait<S: Session>(db: &S, message: &InboundMessage) -> bool {
-    !db.settings().scope.turns().all && !message.text.trim_start().starts_with('/')
+/// be answered within the turn that runs, or by another process. One that is about the turn that runs is for its process.
+fn must_wait<S: Session>(db: &S, claim: ClaimMode) -> bool {
+    db.settings().scope.has_own_turns_only() && claim != ClaimMode::IfFreeOrQueue
 }
 
 /// Finds the turn of a message that is known already.

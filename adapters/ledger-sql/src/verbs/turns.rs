@@ -159,8 +159,8 @@ async fn has_followers<S: Session>(db: &S, lane: LaneId, turn: Uuid) -> VerbResu
 }
 
 /// Reads the messages that wait behind a turn, oldest first: the first of them, and the commands among the newest. Those
-/// that were injected into it wait no longer. A process that works on its own turns only reads nothing but commands: the
-/// rest is for others to answer.
+/// that were injected into it wait no longer. A process that works on its own turns only reads nothing but what begins as a
+/// command does: the rest is for others to answer.
 pub async fn list_queued_behind<S: Session>(db: &S, lease: &Lease, turn: TurnId) -> VerbResult<Vec<QueuedMessage>, S> {
     let lane = lanes::require(db, lease).await?;
     let rows: Vec<MessageFields> = db
@@ -184,7 +184,7 @@ pub async fn list_queued_behind<S: Session>(db: &S, lease: &Lease, turn: TurnId)
                   AND ltrim(json_extract(newest.message, '$.text')) LIKE '/%') \
              ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
             ),
-            params![lane.id, turn.0, MAX_WAITING, MAX_NEWEST, db.settings().scope.turns().all],
+            params![lane.id, turn.0, MAX_WAITING, MAX_NEWEST, !db.settings().scope.has_own_turns_only()],
         )
         .await?;
     let records = attachments::read_records(db, rows.iter().filter_map(MessageFields::file).collect()).await?;

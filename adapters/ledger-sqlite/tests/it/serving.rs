@@ -89,14 +89,17 @@ async fn message_of_process_with_own_turns_waits_for_the_lane() {
     let (one, two) = (open_for_own_turns(directory.path()).await, open_for_own_turns(directory.path()).await);
     let first = claim_with(&one, "first").await;
     let second = message("console:main", "second");
-    let held = two.receive(&second, ClaimMode::IfFree).await;
-    assert!(matches!(held, Err(LedgerError::LaneHeld(_))), "{held:?}");
+    let path = InboundMessage { text: "/var/log x".to_owned(), ..message("console:main", "path") };
+    for waits in [&second, &path] {
+        let held = two.receive(waits, ClaimMode::IfFree).await;
+        assert!(matches!(held, Err(LedgerError::LaneHeld(_))), "{held:?}");
+    }
     let turn = first.turn.unwrap().id;
     assert!(one.list_queued_behind(&first.lease, turn).await.unwrap().is_empty(), "nothing of it is stored");
 
-    // A command may be about the turn that runs, so it doesn't wait.
+    // What is about the turn that runs doesn't wait.
     let stop = InboundMessage { text: "/stop".to_owned(), ..message("console:main", "stop") };
-    assert!(two.receive(&stop, ClaimMode::IfFree).await.unwrap().claimed.is_none());
+    assert!(two.receive(&stop, ClaimMode::IfFreeOrQueue).await.unwrap().claimed.is_none());
     // Nor does what is typed where the conversation is shown; it is no part of the turn that runs.
     let chat = open_for(directory.path(), WorkScope::Conversation("console:main".parse().unwrap())).await;
     chat.receive(&message("console:main", "typed"), ClaimMode::IfFree).await.unwrap();

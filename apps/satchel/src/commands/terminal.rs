@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use futures::stream;
-use satchel_agent::AgentSettings;
+use satchel_agent::{AgentSettings, SteeringMode};
 use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow_events, run_once};
 use satchel_domain::{ConversationId, Ending};
 use satchel_intake::commands::MODEL_COMMAND;
@@ -87,7 +87,7 @@ pub(super) struct TerminalOptions<'a> {
     pub(super) scripts: Option<Arc<dyn ScriptHost>>,
     /// Whether replies are printed; otherwise the caller prints the result.
     pub(super) print_replies: bool,
-    /// Whether replies are streamed.
+    /// Whether it is a conversation, whose replies are streamed; otherwise it is one message and its reply.
     pub(super) live: bool,
 }
 
@@ -121,7 +121,9 @@ impl TerminalSession {
         let channel_name = channel.name();
         let makes_reminders = satchel_options.reminders;
         // Somebody waits for their prompt, and the next session continues the turn.
-        let agent = AgentSettings { stop_grace: Duration::ZERO, ..satchel_options.agent };
+        // A process that sends one message shows the reply to that one, whatever else is sent to the conversation.
+        let steering = if live { satchel_options.agent.steering } else { SteeringMode::Never };
+        let agent = AgentSettings { stop_grace: Duration::ZERO, steering, ..satchel_options.agent };
         let satchel_options = SatchelOptions { agent, ..satchel_options };
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
         let decoders = adapters::open_decoders(config, &stores.blobs, false);

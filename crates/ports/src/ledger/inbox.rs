@@ -26,8 +26,9 @@ use super::{ClaimMode, ClaimedLane, LedgerError};
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Stores a message and claims its lane if `claim` says so. In a process that works on its own turns only, a message that
-    /// is no command fails with [`LedgerError::LaneHeld`] while another process holds the lane.
+    /// Stores a message and claims its lane if `claim` says so. In a process that works on its own turns only, a message fails
+    /// with [`LedgerError::LaneHeld`] while another process holds the lane, unless it is about the turn that runs
+    /// ([`ClaimMode::IfFreeOrQueue`]).
     async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError>;
 
     /// Stores an update that could not be decoded. Returns `false` if its key is stored already.

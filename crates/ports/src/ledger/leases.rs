@@ -113,6 +113,8 @@ pub struct ClaimedLane {
 pub enum ClaimMode {
     /// Claims the lane if it has no holder.
     IfFree,
+    /// As `IfFree`, for a message that is about the turn that runs: it never waits for the lane.
+    IfFreeOrQueue,
     /// Leaves the lane to others: another process hosts the channel, or this one is at its limit.
     Never,
 }

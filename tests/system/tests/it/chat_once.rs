@@ -144,3 +144,38 @@ async fn job_beside_an_open_chat_is_no_part_of_the_chats_turn() {
     let chat = tokio::task::spawn_blocking(move || wait_for_exit(chat)).await.expect("it runs");
     assert!(chat.stdout.contains("A story.") && !chat.stdout.contains("Job done."), "{chat:#?}");
 }
+
+/// What a job sends may be anything, also what looks like a command and what is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn text_with_a_slash_and_task_wait_beside_a_busy_chat() {
+    let server = FakeModelServer::start().await.expect("a loopback port");
+    let home = home_with_model(&server);
+    home.write_file(
+        "playbooks/tasks.yaml",
+        "agents: [{ id: clerk, instructions: You count., actions: [{ id: count, prompt: Count the sheep. }] }]\n\
+         tasks: [{ id: sheep, agent: clerk, action: count }]\n",
+    );
+    let pieces = [ReplyPiece::Wait(WRITING_TIME), ReplyPiece::Text("A story.".to_owned())];
+    server.reply(ModelReply::pieces(pieces).when("story"));
+    server.reply(ModelReply::text("It rotates.").when("syslog"));
+    server.reply(ModelReply::text("Nine."));
+    let mut chat = home.satchel_command(&["chat"]);
+    chat.stdin(Stdio::piped());
+    let mut chat = spawn(chat);
+    type_lines(&mut chat, &["tell me a story"]);
+    server.wait_until(|requests| requests.len() == 1).await.expect("the model is asked");
+    let jobs = [
+        (spawn(once(&home, "/var/log/syslog grows, why?")), "It rotates."),
+        (spawn(home.satchel_command(&["task", "run", "sheep", "--json"])), "Nine."),
+    ];
+    server.clock().advance(WRITING_TIME);
+    for (job, answer) in jobs {
+        let job = tokio::task::spawn_blocking(move || wait_for_exit(job)).await.expect("it runs");
+        assert_eq!(job.exit_code(), Some(0), "{job:#?}");
+        assert_eq!(job.reply(), answer);
+    }
+    let chat = tokio::task::spawn_blocking(move || wait_for_exit(chat)).await.expect("it runs");
+    assert!(chat.stdout.contains("A story."), "{chat:#?}");
+    assert!(!chat.stdout.contains("It rotates.") && !chat.stdout.contains("Nine."), "{chat:#?}");
+    assert_eq!(server.requests().len(), 3, "each message was a turn of its own");
+}

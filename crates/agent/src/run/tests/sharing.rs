@@ -17,6 +17,7 @@ use super::{
     recorded,
     stage::{Played, Stage, calls, code_of, says, tool, tool_that_calls, waiting},
 };
+use crate::SteeringMode;
 
 /// For whom each call ran, and whether the model had read texts of others too.
 type SeenRequesters = Arc<Mutex<Vec<String>>>;
@@ -196,4 +197,24 @@ async fn only_owners_among_themselves_read_why_a_model_failed() {
         let ending = stage.play().await.completed.ending;
         assert!(matches!(&ending, Ending::ModelFailed { reason } if reason.contains(wanted)), "{person}: {ending:?}");
     }
+}
+
+/// What a job answers is its own message: the screen on which others type shows them the answers to theirs.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_injected_where_a_process_answers_its_own_message() {
+    for has_followers in [true, false] {
+        let (mut stage, seen) = file_writing_turn(2);
+        stage.settings.steering = SteeringMode::Never;
+        stage.turn.has_followers = has_followers;
+        stage.arrives_after(Duration::ZERO, message_by("ben", 3, "and that"));
+        let played = stage.play().await;
+        assert_eq!(*seen.lock().unwrap(), ["owner false", "owner false"]);
+        assert_eq!(played.completed.steered, []);
+    }
+
+    let (mut stage, seen) = file_writing_turn(2);
+    stage.settings.steering = SteeringMode::Never;
+    stage.arrives_after(Duration::ZERO, message_by("ben", 3, "/stop"));
+    let played = stage.play().await;
+    assert_eq!((played.completed.ending, seen.lock().unwrap().len()), (Ending::Cancelled, 0), "others may stop it");
 }
