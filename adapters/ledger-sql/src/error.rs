@@ -1,6 +1,6 @@
 //! Why a verb refuses, whichever engine runs it.
 
-use satchel_domain::{ConversationId, PartId};
+use satchel_domain::{ConversationId, PartId, TurnId};
 use satchel_ledger::stored::StoredError;
 use satchel_ports::ledger::{LedgerError, QuotaExceeded};
 
@@ -20,6 +20,8 @@ pub enum VerbError {
     LeaseLost(ConversationId),
     #[error("another process works on {0}")]
     LaneHeld(ConversationId),
+    #[error("turn {0} can't forget what came before it while some of that waits")]
+    EarlierWork(TurnId),
     #[error("part {0} is already settled")]
     AlreadySettled(PartId),
     #[error("unknown {0}")]

@@ -11,12 +11,13 @@ use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 
 use crate::{
     attachments,
+    error::VerbError,
     lanes::{self, LaneId},
     parameters::Json,
     params,
     progress::TurnProgress,
     session::{Session, VerbResult},
-    verbs::{audit, conversation_settings, forget_conversation, history, parts, questions, reply_questions},
+    verbs::{audit, conversation_settings, forget_conversation, history, parts, questions, records, reply_questions},
 };
 
 /// Completes a turn and returns its first part, if that was started.
@@ -46,6 +47,10 @@ pub async fn complete_turn<S: Session>(
         HistoryChange::Append(messages) => history::append(db, lane, turn, messages, &records).await?,
         HistoryChange::Reset => history::reset(db, lane).await?,
         HistoryChange::Forget(scope) => {
+            // Its process has looked before it removed anything, and looks again when it repeats the command.
+            if records::has_earlier_work(db, turn).await? {
+                return Err(VerbError::EarlierWork(turn).into());
+            }
             forget_conversation::forget_before(db, &lease.conversation, lane, progress.sequence, scope).await?
         }
     }

@@ -60,6 +60,18 @@ pub async fn turns<S: Session>(db: &S, query: &TurnQuery) -> VerbResult<Vec<Turn
     with_details(db, rows).await
 }
 
+/// Looks for an incomplete turn before one of the same conversation. Only a process that works on its own turns leaves one
+/// behind.
+pub async fn has_earlier_work<S: Session>(db: &S, turn: TurnId) -> VerbResult<bool, S> {
+    db.value(
+        "SELECT EXISTS (SELECT 1 FROM turns JOIN turns AS earlier \
+         ON earlier.lane = turns.lane AND earlier.sequence < turns.sequence \
+         WHERE turns.id = $1 AND earlier.state = 'queued')",
+        params![turn.0],
+    )
+    .await
+}
+
 /// Counts the notifications that wait in each conversation, for a look at the database beside the processes that use it.
 pub const COUNT_QUEUED_NOTIFICATIONS: &str = "SELECT conversation, COUNT(*) FROM turns JOIN lanes ON lanes.id = turns.lane \
      WHERE state = 'queued' AND EXISTS (SELECT 1 FROM inbox \

@@ -99,6 +99,12 @@ pub(super) async fn forget_all(
             })
         }
         ForgetAll::Confirmed => {
+            if ledger.archive.has_earlier_work(context.turn).await? {
+                return Ok(ForgetAllReply::unchanged(
+                    "Something still waits here that came before your command. Nothing was removed; please try again when \
+                     it has been shown or answered.",
+                ));
+            }
             let conversation = Some(context.conversation.clone());
             let query = OutboxQuery { conversation, unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
             if !ledger.archive.parts(&query).await?.is_empty() {
@@ -270,6 +276,14 @@ mod tests {
         }
 
         let own = ForgetScope::Own { person: "telegram:2".parse().unwrap(), keeps_agent: true };
+        // A message of another program, or what a job that was killed had begun.
+        let mut ledger = MockLedger::default();
+        ledger.archive.expect_turns().returning(|_| Ok(vec![turn_saying("/forget all")]));
+        ledger.archive.expect_has_earlier_work().returning(|_| Ok(true));
+        let (text, history, _) = forgets(("1", false), &["all", "yes"], ledger, no_disk()).await;
+        assert!(text.contains("still waits here") && text.contains("Nothing was removed"), "{text}");
+        assert_eq!(history, keeps());
+
         for (person, unsettled, disk_fails, expected) in [
             ("2", true, false, keeps()),
             ("2", false, true, keeps()),
@@ -279,6 +293,7 @@ mod tests {
         ] {
             let mut ledger = MockLedger::default();
             ledger.archive.expect_turns().returning(|_| Ok(vec![turn_saying("/forget all")]));
+            ledger.archive.expect_has_earlier_work().returning(|_| Ok(false));
             ledger
                 .archive
                 .expect_parts()

@@ -31,6 +31,9 @@ pub trait Archive: Send + Sync {
     /// Returns turns, oldest first, without those whose messages were all injected into another.
     async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError>;
 
+    /// Returns whether a turn that came before this one in its conversation is incomplete.
+    async fn has_earlier_work(&self, turn: TurnId) -> Result<bool, LedgerError>;
+
     /// Returns the incomplete turns that deliver notifications, in one conversation or all of them, oldest first.
     async fn list_queued_notifications(
         &self,

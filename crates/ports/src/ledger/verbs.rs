@@ -126,6 +126,8 @@ macro_rules! ledger_verbs {
                     fn turn(turn: TurnId) -> Option<TurnRecord>;
                 read "reading turns"
                     fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
+                read "looking for earlier turns"
+                    fn has_earlier_work(turn: TurnId) -> bool;
                 read "listing queued notifications"
                     fn list_queued_notifications(conversation: Option<ConversationId>) -> Vec<TurnRecord>;
                 read "reading the history"

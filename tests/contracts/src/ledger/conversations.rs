@@ -427,6 +427,26 @@ pub async fn forgetting_keeps_what_owners_set(fixture: &impl LedgerFixture) {
     }
 }
 
+/// Catches: a job that forgets its conversation, and with it a message of another program that nobody has seen.
+pub async fn turn_forgets_nothing_that_still_waits(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, waiting) = receive(&ledger, &message_in("web:a", "1", "the oven is hot")).await;
+    let command = ledger.inbox.receive(&message_in("web:a", "2", "forget all"), ClaimMode::Never).await.unwrap().turn;
+    ledger.inbox.receive(&message_in("web:a", "3", "and now?"), ClaimMode::Never).await.unwrap();
+    assert!(ledger.archive.has_earlier_work(command).await.unwrap());
+    let forgets = CompletedTurn {
+        history: HistoryChange::Forget(ForgetScope::Everything),
+        ..completed_turn(command, text_parts(&["done"]))
+    };
+    ledger.turns.complete_turn(&lease, &forgets).await.unwrap_err();
+    let next = ledger.turns.next_turn(&lease).await.unwrap().expect("it still waits");
+    assert_eq!((next.id, next.messages[0].message.text.as_str()), (waiting, "the oven is hot"));
+
+    ledger.turns.complete_turn(&lease, &completed_turn(waiting, Vec::new())).await.unwrap();
+    assert!(!ledger.archive.has_earlier_work(command).await.unwrap(), "what comes later doesn't count");
+    assert!(ledger.turns.complete_turn(&lease, &forgets).await.unwrap().is_some());
+}
+
 /// Catches: a conversation that is forgotten under the hands of a turn or of a delivery.
 pub async fn busy_conversation_is_not_forgotten(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

@@ -71,6 +71,19 @@ fn notification_that_waits_is_left_to_a_chat_that_shows_it() {
     }
 }
 
+#[test]
+fn notification_that_waits_is_not_forgotten() {
+    let home = TestHome::new();
+    assert_eq!(home.run_once("list my files", &[]).exit_code(), Some(0));
+    let sent = home.run(&["send", "main", ALARM]);
+    assert_eq!(sent.exit_code(), Some(0), "{sent:#?}");
+    assert_eq!(home.run(&["chat", "--once", "/forget all"]).exit_code(), Some(0));
+    let refused = home.run(&["chat", "--once", "/forget all yes"]);
+    assert!(refused.stdout.contains("Nothing was removed"), "{refused:#?}");
+    let shown = show_conversation(&home, "list my files");
+    assert!(shown.stdout.contains(ALARM), "{shown:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn turn_of_killed_job_is_left_to_a_chat_that_shows_it() {
     let server = FakeModelServer::start().await.expect("a loopback port");

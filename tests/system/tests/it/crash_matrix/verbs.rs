@@ -46,7 +46,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 54] = [
+const EXEMPT_VERBS: [(&str, &str); 55] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -74,6 +74,7 @@ const EXEMPT_VERBS: [(&str, &str); 54] = [
     ("ledger.adopt_file", "only a reply to a message with files does it, in one write that finds the same file again"),
     ("ledger.count_attachments", "only the tool `attachment.list` calls it, which no scenario uses; it only reads"),
     ("ledger.discard_part", "only an operator does it"),
+    ("ledger.has_earlier_work", "only a person's `/forget all yes` asks"),
     ("ledger.history", "a turn brings its history; only others ask"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
     ("ledger.issue_pairing_code", "only where strangers are turned away"),
