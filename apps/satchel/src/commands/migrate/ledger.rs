@@ -2,7 +2,8 @@
 //! of the two starts at any time, so nothing is answered twice; see [`satchel_ledger::transfer`].
 
 use anyhow::Context;
-use satchel_ledger::transfer::{ExclusiveLedger, LedgerDigest, TransferError, copy_rows, digest, is_empty};
+use satchel_ledger::transfer::{ExclusiveLedger, LedgerDigest, Row, TransferError, copy_rows, digest, is_empty};
+use satchel_ports::ledger::LedgerError;
 
 use super::progress::Progress;
 use crate::{
@@ -79,7 +80,8 @@ pub(super) async fn open_target(
     Ok(TargetLedger { ledger, is_complete })
 }
 
-/// Checks that a ledger has come further than the one that was moved there: its numbers go on from those.
+/// Checks that a ledger is the one that was moved there, and has come further: it has every turn of it, and its numbers go on
+/// from those.
 async fn require_later(
     source: &mut dyn ExclusiveLedger,
     earlier: &mut dyn ExclusiveLedger,
@@ -87,13 +89,41 @@ async fn require_later(
 ) -> anyhow::Result<()> {
     let (now, before) = (source.counters().await?, earlier.counters().await?);
     let is_behind = |(table, last): (&String, &i64)| now.get(table).is_some_and(|now| now < last);
-    if before.iter().any(is_behind) {
+    if before.iter().any(is_behind) || !has_turns_of(source, earlier).await? {
         anyhow::bail!(
-            "the ledger in {origin} isn't the one that was moved there: it has fewer rows; choose an empty database, or move \
-             the old one away first"
+            "the ledger in {origin} isn't the one that was moved there: it lacks what that had; choose an empty database, or \
+             move the old one away first"
         );
     }
     Ok(())
+}
+
+/// Whether a ledger begins with the turns of an earlier one, of which there is one at least: no turn is ever removed, and
+/// later ones have higher numbers.
+async fn has_turns_of(
+    source: &mut dyn ExclusiveLedger,
+    earlier: &mut dyn ExclusiveLedger,
+) -> Result<bool, LedgerError> {
+    let table = earlier.table("turns").await?;
+    if source.table("turns").await? != table {
+        return Ok(false);
+    }
+    let is_kept: Vec<bool> = table.columns.iter().map(|column| ["id", "sequence"].contains(&column.as_str())).collect();
+    let names = |row: &Row| -> Row {
+        row.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept).map(|(value, _)| value.clone()).collect()
+    };
+    let mut last = None;
+    loop {
+        let before = earlier.read(&table, last.as_ref()).await?;
+        let now = source.read(&table, last.as_ref()).await?;
+        if now.len() < before.len() || before.iter().zip(&now).any(|(before, now)| names(before) != names(now)) {
+            return Ok(false);
+        }
+        match before.into_iter().next_back() {
+            Some(row) => last = Some(row),
+            None => return Ok(last.is_some()),
+        }
+    }
 }
 
 /// Finishes a move that was cut off behind the mark on the old ledger, which can't be opened since; whether it was that.

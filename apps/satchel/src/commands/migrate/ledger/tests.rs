@@ -154,6 +154,40 @@ async fn way_back_is_the_same_command_with_the_configurations_exchanged() {
     assert!(is_stored(&new, "3").await);
 }
 
+/// Loses the database in a directory, as a disk does.
+fn lose_database(directory: &Path) {
+    for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
+        if entry.file_name().to_string_lossy().starts_with("satchel.db") {
+            std::fs::remove_file(entry.path()).expect("the disk was lost");
+        }
+    }
+}
+
+/// The old ledger is the last copy of everything that was said before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ledger_that_was_moved_makes_no_room_for_one_that_has_more() {
+    for moved in [1, 0] {
+        let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (old, new) = (config(old_dir.path()), config(new_dir.path()));
+        let ledger = stores::open_ledger(old_dir.path()).await.expect("it can be opened");
+        // A ledger that nobody has written to yet can't be recognised by its turns.
+        let channel = satchel_domain::ChannelName::new("web").expect("a name");
+        ledger.save_checkpoint(&channel, &serde_json::json!(7)).await.expect("it is stored");
+        drop(ledger);
+        for key in 0..moved {
+            receive(&old, &key.to_string()).await;
+        }
+        migrate(&old, &new).await.expect("it moves");
+        lose_database(new_dir.path());
+        for key in 10..15 {
+            receive(&new, &key.to_string()).await;
+        }
+        let refused = format!("{:#}", migrate(&new, &old).await.expect_err("it is another ledger"));
+        assert!(refused.contains("isn't the one that was moved there"), "{refused}");
+        assert!(refusal(&old).await.contains("was moved to"), "nothing was removed");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ledger_that_was_moved_makes_no_room_for_another_one() {
     let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
@@ -161,11 +195,7 @@ async fn ledger_that_was_moved_makes_no_room_for_another_one() {
     receive(&old, "1").await;
     receive(&old, "2").await;
     migrate(&old, &new).await.expect("it moves");
-    for entry in std::fs::read_dir(new_dir.path()).expect("a directory").flatten() {
-        if entry.file_name().to_string_lossy().starts_with("satchel.db") {
-            std::fs::remove_file(entry.path()).expect("the disk was lost");
-        }
-    }
+    lose_database(new_dir.path());
     receive(&new, "3").await;
     let refused = format!("{:#}", migrate(&new, &old).await.expect_err("it is another ledger"));
     assert!(refused.contains("isn't the one that was moved there"), "{refused}");
