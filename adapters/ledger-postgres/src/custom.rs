@@ -103,7 +103,7 @@ pub(crate) async fn issue_pairing_code(
     ledger: &PostgresLedger,
     stranger: &PairingRequest,
     rules: &PairingRules,
-) -> Result<Option<Pairing>, LedgerError> {
+) -> Result<Option<IssuedCode>, LedgerError> {
     const OPERATION: &str = "issuing a pairing code";
     // Most who write have a code, or get none; a flood of them must not become a flood of commits.
     let known = |db: Arc<Database>| async move { find_pairing_answer(&*db, stranger, rules).await };

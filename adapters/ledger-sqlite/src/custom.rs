@@ -121,7 +121,7 @@ pub(crate) async fn issue_pairing_code(
     ledger: &SqliteLedger,
     stranger: &PairingRequest,
     rules: &PairingRules,
-) -> Result<Option<Pairing>, LedgerError> {
+) -> Result<Option<IssuedCode>, LedgerError> {
     const OPERATION: &str = "issuing a pairing code";
     let (request, rules) = (stranger.clone(), *rules);
     // Most who write have a code, or get none; a flood of them must not become a flood of commits.

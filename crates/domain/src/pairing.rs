@@ -36,6 +36,18 @@ impl PairingCode {
     }
 }
 
+/// What stands before the number in the keys of the messages that give a stranger this code.
+#[must_use]
+pub fn offer_key_prefix(code: PairingCode) -> String {
+    format!("{SATCHEL_SENDER_ID}:introduce:{code}:")
+}
+
+/// The key of the message that gives a stranger this code for the nth time, from 0.
+#[must_use]
+pub fn offer_key(code: PairingCode, nth: u32) -> String {
+    format!("{}{nth}", offer_key_prefix(code))
+}
+
 /// What stands before the conversation in the keys of the messages that ask owners about the stranger with this code.
 #[must_use]
 pub fn approval_key_prefix(code: PairingCode) -> String {

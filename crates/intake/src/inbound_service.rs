@@ -43,13 +43,6 @@ pub(crate) struct InboundPipeline {
     channels: Arc<HashMap<ChannelName, Arc<dyn Channel>>>,
 }
 
-/// A message that the ledger has.
-struct StoredMessage {
-    turn: TurnId,
-    /// Whether its key was stored already.
-    duplicate: bool,
-}
-
 /// The channel of a message isn't hosted, so nobody would ever work on it.
 #[derive(Debug, thiserror::Error)]
 #[error("channel `{0}` does not run in this process")]
@@ -224,15 +217,6 @@ impl InboundPipeline {
 
     /// Stores a message and hands its lane on, if it could be claimed.
     pub(crate) async fn enqueue(&self, message: InboundMessage) -> Result<TurnId, LedgerError> {
-        Ok(self.store(message).await?.turn)
-    }
-
-    /// As [`enqueue`](Self::enqueue). Returns `false` if its key was stored already.
-    pub(crate) async fn enqueue_if_new(&self, message: InboundMessage) -> Result<bool, LedgerError> {
-        Ok(!self.store(message).await?.duplicate)
-    }
-
-    async fn store(&self, message: InboundMessage) -> Result<StoredMessage, LedgerError> {
         let message = redact_links(message, self.links.as_deref());
         let message = append_references(escape_markers(message));
         // The slot in the queue is reserved before the lane is claimed, so that no claimed lane is left without a
@@ -250,7 +234,7 @@ impl InboundPipeline {
         if !duplicate {
             publish_message(&*self.bus, message.conversation, turn).await;
         }
-        Ok(StoredMessage { turn, duplicate })
+        Ok(turn)
     }
 
     /// Logs a refused sender, never the content.

@@ -1,9 +1,12 @@
 //! Replies to strangers: a pairing code in a private chat, nothing elsewhere.
 
-use satchel_domain::{ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask, pairing::approval_key};
+use satchel_domain::{
+    ConversationId, InboundMessage, Sender, SystemTask,
+    pairing::{approval_key, offer_key},
+};
 use satchel_ports::{
     LedgerError,
-    ledger::{Pairing, PairingRequest, PairingRules},
+    ledger::{IssuedCode, Pairing, PairingRequest, PairingRules},
 };
 
 use crate::inbound_service::InboundPipeline;
@@ -17,7 +20,8 @@ const MAX_NAME_CHARS: usize = 100;
 /// Refuses a stranger. Only the sender and the conversation of the message are stored.
 ///
 /// The replies are system tasks in the ledger, so that they are delivered once and in order. Their keys are made
-/// of the code, so that a stranger who writes again and again is announced once, and answered a few times.
+/// of the code, so that a stranger who writes again and again is announced once, and answered a few times; after that
+/// nothing is written.
 pub(crate) async fn refuse_stranger(
     pipeline: &InboundPipeline,
     message: &InboundMessage,
@@ -29,19 +33,18 @@ pub(crate) async fn refuse_stranger(
     let rules = PairingRules::default();
     let request =
         PairingRequest { person: truncate_sender(&message.sender), conversation: message.conversation.clone() };
-    let Some(pairing) = pipeline.pairings.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
-    let Pairing { code, person, .. } = pairing;
-    for nth in 0..MAX_CODE_NOTICES {
-        let key = format!("{SATCHEL_SENDER_ID}:introduce:{code}:{nth}");
-        let offer = SystemTask::OfferPairing { code };
-        if pipeline.enqueue_if_new(system_message(&message.conversation, key, offer)).await? {
-            break;
-        }
-    }
-    for chat in owner_chats {
+    let Some(issued) = pipeline.pairings.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
+    let IssuedCode { pairing: Pairing { code, person, .. }, offers } = issued;
+    // Before the first offer: once there is one, all owners have been asked.
+    let unasked = if offers == 0 { owner_chats } else { &[][..] };
+    for chat in unasked {
         let channel = message.conversation.channel().clone();
         let system_task = SystemTask::RequestApproval { code, person: person.clone(), channel };
         pipeline.enqueue(system_message(chat, approval_key(code, chat), system_task)).await?;
+    }
+    if offers < MAX_CODE_NOTICES {
+        let offer = SystemTask::OfferPairing { code };
+        pipeline.enqueue(system_message(&message.conversation, offer_key(code, offers), offer)).await?;
     }
     Ok(())
 }

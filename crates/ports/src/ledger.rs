@@ -46,7 +46,7 @@ pub use self::{
     leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
     logins::{Logins, NewLogin, PageLogin},
     outbox::{NewQuestion, Outbox, QuestionKey, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
-    pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
+    pairings::{IssuedCode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     reminders::{
         CreateReminderOutcome, NewReminder, Reminder, ReminderLimits, ReminderPerson, ReminderQuery, ReminderScope,
         Reminders,

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use satchel_domain::{ChannelName, InboundMessage, PairingCode, SATCHEL_SENDER_ID, Sender, SystemTask, Timestamp};
+use satchel_domain::{
+    ChannelName, InboundMessage, PairingCode, SATCHEL_SENDER_ID, Sender, SystemTask, Timestamp,
+    pairing::offer_key_prefix,
+};
 use satchel_ledger::{
     CodeState, FailedAttempts, FoundCode, PairingStep, StrangerAnswer, StrangerCodes, answer_stranger, attempts_left,
 };
 use satchel_ports::ledger::{
-    ClaimMode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
+    ClaimMode, IssuedCode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
 };
 use uuid::Uuid;
 
@@ -18,7 +21,7 @@ use crate::{
     session::{Session, VerbResult},
     verbs::{
         receive::receive,
-        reply_questions::{RequestEnd, close_requests},
+        reply_questions::{RequestEnd, close_requests, end_of_prefix},
     },
 };
 
@@ -71,7 +74,7 @@ pub async fn find_pairing_answer<S: Session>(
     db: &S,
     stranger: &PairingRequest,
     rules: &PairingRules,
-) -> VerbResult<Option<Option<Pairing>>, S> {
+) -> VerbResult<Option<Option<IssuedCode>>, S> {
     let now = db.now();
     let channel = stranger.conversation.channel().as_str();
     let found: Option<PairingRow> = db
@@ -95,11 +98,27 @@ pub async fn find_pairing_answer<S: Session>(
         has_code: state == Some(CodeState::Open),
         open_codes: rows::number(open, "number of codes")?,
     };
-    Ok(match answer_stranger(codes, rules) {
-        StrangerAnswer::New => None,
-        StrangerAnswer::Nothing => Some(None),
-        StrangerAnswer::Same => Some(found.map(PairingRow::pairing).transpose()?),
+    Ok(match (answer_stranger(codes, rules), found) {
+        (StrangerAnswer::New, _) => None,
+        (StrangerAnswer::Same, Some(row)) => {
+            let pairing = row.pairing()?;
+            let offers = count_offers(db, &pairing).await?;
+            Some(Some(IssuedCode { pairing, offers }))
+        }
+        (StrangerAnswer::Same, None) | (StrangerAnswer::Nothing, _) => Some(None),
     })
+}
+
+/// Counts the messages that have told a stranger of their code.
+async fn count_offers<S: Session>(db: &S, pairing: &Pairing) -> VerbResult<u32, S> {
+    let prefix = offer_key_prefix(pairing.code);
+    let offers: i64 = db
+        .value(
+            "SELECT COUNT(*) FROM inbox_keys WHERE channel = $1 AND key >= $2 AND key < $3",
+            params![pairing.conversation.channel().as_str(), prefix, end_of_prefix(&prefix)],
+        )
+        .await?;
+    Ok(rows::number(offers, "number of offers")?)
 }
 
 /// Finds or makes the code of somebody unknown; `None` when they get none.
@@ -107,7 +126,7 @@ pub async fn issue_pairing_code<S: Session>(
     db: &S,
     stranger: &PairingRequest,
     rules: &PairingRules,
-) -> VerbResult<Option<Pairing>, S> {
+) -> VerbResult<Option<IssuedCode>, S> {
     db.lock(CODES).await?;
     if let Some(known) = find_pairing_answer(db, stranger, rules).await? {
         return Ok(known);
@@ -141,7 +160,7 @@ pub async fn issue_pairing_code<S: Session>(
         ],
     )
     .await?;
-    Ok(Some(pairing))
+    Ok(Some(IssuedCode { pairing, offers: 0 }))
 }
 
 /// Approves the person of a code, or refuses them.
@@ -166,7 +185,7 @@ pub async fn decide_pairing<S: Session>(
                 _ => None,
             };
             if let (Some(end), Some(row)) = (end, row) {
-                close_requests(db, row.code()?, end).await?;
+                close_requests(db, &row.pairing()?, end).await?;
             }
             return Ok(outcome);
         }
@@ -183,7 +202,7 @@ pub async fn decide_pairing<S: Session>(
     )
     .await?;
     let end = if decision.approve { RequestEnd::Approved } else { RequestEnd::Refused };
-    close_requests(db, pairing.code, end).await?;
+    close_requests(db, &pairing, end).await?;
     if !decision.approve {
         report(db, &pairing, "refusal", SystemTask::ReportRefusal).await?;
         return Ok(PairingOutcome::Refused(pairing));
@@ -204,19 +223,21 @@ pub async fn decide_pairing<S: Session>(
     Ok(PairingOutcome::Approved(pairing))
 }
 
-/// Closes the requests about a stranger whose code has expired: the owners are asked about the next one.
+/// Closes the requests about a stranger whose code has expired: the owners are asked about the next one. Those of the codes
+/// before it were closed when it was made.
 async fn close_expired<S: Session>(db: &S, stranger: &PairingRequest, now: Timestamp) -> VerbResult<(), S> {
-    let expired: Vec<(String,)> = db
-        .all(
-            "SELECT code FROM pairings WHERE channel = $1 AND id = $2 AND state = 'open' AND expires_at <= $3",
+    let expired: Option<PairingRow> = db
+        .find(
+            "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE channel = $1 AND id = $2 AND state = 'open' AND expires_at <= $3 \
+         ORDER BY issued_at DESC, sequence DESC LIMIT 1",
             params![stranger.conversation.channel().as_str(), stranger.person.id, now.0],
         )
         .await?;
-    for (code,) in expired {
-        let code = code.parse().map_err(|_| VerbError::Row { what: "pairing code" })?;
-        close_requests(db, code, RequestEnd::Expired).await?;
+    match expired {
+        Some(row) => close_requests(db, &row.pairing()?, RequestEnd::Expired).await,
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Queues the message that tells a person what was decided about their code.

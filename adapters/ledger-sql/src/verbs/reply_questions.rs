@@ -6,6 +6,7 @@ use satchel_domain::{
     pairing::{approval_code, approval_key_prefix},
 };
 use satchel_ledger::{answer_text, close_reply_question};
+use satchel_ports::ledger::Pairing;
 use uuid::Uuid;
 
 use crate::{
@@ -28,7 +29,7 @@ pub(crate) enum RequestEnd {
 }
 
 impl RequestEnd {
-    fn words(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Approved => "Approved",
             Self::Refused => "Refused",
@@ -37,15 +38,22 @@ impl RequestEnd {
     }
 }
 
-/// Closes the requests to approve the person of a code, in the chats of all owners. One that is under way is closed when it
-/// is settled.
-pub(crate) async fn close_requests<S: Session>(db: &S, code: PairingCode, end: RequestEnd) -> VerbResult<(), S> {
+/// Behind all texts with this prefix, in the order of the databases, which is that of the bytes.
+pub(crate) fn end_of_prefix(prefix: &str) -> String {
+    format!("{prefix}{}", char::MAX)
+}
+
+/// Closes the requests to approve the person of a code, in the chats of all owners: they are on its channel. One that is
+/// under way is closed when it is settled.
+pub(crate) async fn close_requests<S: Session>(db: &S, pairing: &Pairing, end: RequestEnd) -> VerbResult<(), S> {
+    let prefix = approval_key_prefix(pairing.code);
     let asked: Vec<(String, Uuid)> = db
         .all(
-            "SELECT lanes.conversation, inbox.turn FROM lanes \
-             JOIN inbox_keys ON inbox_keys.channel = lanes.channel AND inbox_keys.key = $1 || lanes.conversation \
-             JOIN inbox ON inbox.sequence = inbox_keys.message ORDER BY lanes.conversation",
-            params![approval_key_prefix(code)],
+            "SELECT lanes.conversation, inbox.turn FROM inbox_keys \
+             JOIN inbox ON inbox.sequence = inbox_keys.message JOIN lanes ON lanes.id = inbox.lane \
+             WHERE inbox_keys.channel = $1 AND inbox_keys.key >= $2 AND inbox_keys.key < $3 \
+             ORDER BY lanes.conversation",
+            params![pairing.conversation.channel().as_str(), prefix, end_of_prefix(&prefix)],
         )
         .await?;
     for (conversation, turn) in asked {
@@ -62,7 +70,7 @@ pub(crate) async fn close_requests<S: Session>(db: &S, code: PairingCode, end: R
             )
             .await?;
         for part in rows::parts(db, rows).await? {
-            close(db, part, end.words()).await?;
+            close(db, part, end.label()).await?;
         }
     }
     Ok(())
@@ -83,7 +91,7 @@ pub(crate) async fn close_late_request<S: Session>(db: &S, part: &Part) -> VerbR
         Some((_, expires_at)) if expires_at > db.now() => return Ok(()),
         _ => RequestEnd::Expired,
     };
-    close(db, part.clone(), end.words()).await?;
+    close(db, part.clone(), end.label()).await?;
     Ok(())
 }
 

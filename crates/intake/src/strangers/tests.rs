@@ -8,7 +8,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Inbound, InboundError, LedgerError, ManualClock, MockEventBus, MockLedger, MockWorkspace,
-    ledger::{Pairing, ReceiveOutcome},
+    ledger::{IssuedCode, Pairing, ReceiveOutcome},
 };
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -91,7 +91,8 @@ async fn stranger_message_is_discarded_and_code_is_issued() {
         assert!(!format!("{stranger:?}").contains(SECRET));
         let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
         let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
-        Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
+        let pairing = Pairing { code: code(), person, conversation, issued_at, expires_at };
+        Ok(Some(IssuedCode { pairing, offers: 0 }))
     });
     assert_eq!(accept_at(Timestamp(500), ledger, said("telegram:5", eve())).await.unwrap(), None);
     let stored = stored.lock().unwrap();
@@ -105,34 +106,38 @@ async fn stranger_message_is_discarded_and_code_is_issued() {
     assert_eq!(
         told,
         [
-            ("telegram:5".to_owned(), "satchel:introduce:ABCD-EFGH:0", Some(SystemTask::OfferPairing { code: code() })),
             ("telegram:1".to_owned(), "satchel:ask:ABCD-EFGH:telegram:1", Some(ask)),
+            ("telegram:5".to_owned(), "satchel:introduce:ABCD-EFGH:0", Some(SystemTask::OfferPairing { code: code() })),
         ]
     );
 }
 
-/// The attack: to write without end, so that the bot answers without end. The ledger knows a key once.
+/// The attack: to write without end, so that the bot answers without end, or writes to its database without end.
 #[tokio::test]
 async fn persistent_stranger_gets_few_replies_per_hour() {
-    let keys = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
-    let count = |prefix: &str| keys.lock().unwrap().iter().filter(|key: &&String| key.starts_with(prefix)).count();
+    let stored = Arc::<Mutex<Vec<String>>>::default();
     for minute in 0..60 {
-        let (mut ledger, known) = (MockLedger::default(), Arc::clone(&keys));
+        let (mut ledger, kept) = (MockLedger::default(), Arc::clone(&stored));
         ledger.inbox.expect_receive().returning(move |message, _| {
-            let duplicate = !known.lock().unwrap().insert(message.key.clone());
-            Ok(ReceiveOutcome { turn: TURN, duplicate, claimed: None })
+            kept.lock().unwrap().push(message.key.clone());
+            Ok(ReceiveOutcome { turn: TURN, duplicate: false, claimed: None })
         });
         ledger.pairings.expect_is_approved().returning(|_, _| Ok(false));
-        ledger.pairings.expect_issue_pairing_code().returning(|stranger, rules| {
+        let kept = Arc::clone(&stored);
+        ledger.pairings.expect_issue_pairing_code().returning(move |stranger, rules| {
             let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
             let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
-            Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
+            let pairing = Pairing { code: code(), person, conversation, issued_at, expires_at };
+            let offers = kept.lock().unwrap().iter().filter(|key| key.starts_with("satchel:introduce:")).count();
+            Ok(Some(IssuedCode { pairing, offers: u32::try_from(offers).unwrap() }))
         });
         accept_at(Timestamp(minute * 60_000), ledger, said("telegram:5", eve())).await.unwrap();
         let answered = usize::try_from(minute + 1).unwrap().min(6);
-        assert_eq!(count("satchel:introduce:"), answered, "each of the first messages is answered");
+        assert_eq!(stored.lock().unwrap().len(), 1 + answered, "each of the first messages is answered, and no other");
     }
-    assert_eq!((count("satchel:introduce:"), count("satchel:ask:"), count("")), (6, 1, 7));
+    let offers = (0..6).map(|nth| format!("satchel:introduce:ABCD-EFGH:{nth}"));
+    let expected: Vec<String> = std::iter::once("satchel:ask:ABCD-EFGH:telegram:1".to_owned()).chain(offers).collect();
+    assert_eq!(*stored.lock().unwrap(), expected);
 }
 
 /// The attack: a flood of accounts. Those beyond the codes that are open at once get nothing, and nothing is stored.

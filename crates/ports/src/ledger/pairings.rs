@@ -13,22 +13,23 @@ use super::LedgerError;
 /// # Contract
 /// Besides that of [all ports](super):
 /// - `issue_pairing_code` returns the same code for a stranger until it expires, issues no more open codes on a channel
-///   than the rules allow, and none to a person who was refused recently.
+///   than the rules allow, and none to a person who was refused recently. It counts the messages under the code's
+///   [`offer_key`](satchel_domain::pairing::offer_key)s.
 /// - `decide_pairing` accepts a code once, until it expires, from a decider for its channel who isn't locked out.
 ///   An approval also queues [`satchel_domain::SystemTask::ConfirmPairing`] for the person, a refusal
 ///   [`satchel_domain::SystemTask::ReportRefusal`]. Each [`satchel_domain::SystemTask::RequestApproval`] of the code loses
-///   its buttons by an edit, in whichever chat it stands; one that is under way loses them as soon as it stands, and one of
-///   a code that has expired when that is decided about, or when the person gets another code.
+///   its buttons by an edit, in whichever chat of that channel it stands; one that is under way loses them as soon as it
+///   stands, and one of a code that has expired when that is decided about, or when the person gets another code.
 /// - An approved person is allowed on that channel until the approval is revoked; another id with the same name isn't.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Pairings: Send + Sync {
-    /// Returns a stranger's open code or issues one; `None` if they get none.
+    /// Returns a stranger's open code or issues one, with how often they were told of it; `None` if they get none.
     async fn issue_pairing_code(
         &self,
         stranger: &PairingRequest,
         rules: &PairingRules,
-    ) -> Result<Option<Pairing>, LedgerError>;
+    ) -> Result<Option<IssuedCode>, LedgerError>;
 
     /// Approves or refuses the person of a code.
     async fn decide_pairing(
@@ -87,6 +88,15 @@ pub struct Pairing {
     pub issued_at: Timestamp,
     /// When the code expires.
     pub expires_at: Timestamp,
+}
+
+/// A stranger's code, new or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuedCode {
+    /// The code.
+    pub pairing: Pairing,
+    /// How many messages with the code were stored for them.
+    pub offers: u32,
 }
 
 /// The limits of pairing codes.

@@ -17,12 +17,12 @@ pub mod types {
             Archive, AttachmentKey, AttachmentQuery, CallDecision, ClaimMode, ClaimedLane, CompletedTurn,
             ConversationQuery, ConversationSearch, ConversationSummary, Conversations, CreateReminderOutcome,
             ForgetConversationOutcome, ForgetOutcome, ForgetRequest, GatewayDuty, GatewayId, GatewayLease, Gateways,
-            Inbox, JournalEntry, Lease, Leases, LedgerError, ListingChange, Logins, NewLogin, NewQuestion, NewReminder,
-            Outbox, OutboxQuery, PageLogin, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules,
-            Pairings, Person, PersonKey, QuestionKey, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages,
-            ReleaseMode, Reminder, ReminderLimits, ReminderPerson, ReminderQuery, ReminderScope, Reminders,
-            RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription, TurnQuery,
-            TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
+            Inbox, IssuedCode, JournalEntry, Lease, Leases, LedgerError, ListingChange, Logins, NewLogin, NewQuestion,
+            NewReminder, Outbox, OutboxQuery, PageLogin, Pairing, PairingDecision, PairingOutcome, PairingRequest,
+            PairingRules, Pairings, Person, PersonKey, QuestionKey, QueuedMessage, QueuedTurn, ReceiveOutcome,
+            RecordedMessages, ReleaseMode, Reminder, ReminderLimits, ReminderPerson, ReminderQuery, ReminderScope,
+            Reminders, RenameOutcome, RetryOutcome, SearchResults, SettleOutcome, Settlement, Storage, Transcription,
+            TurnQuery, TurnRecord, TurnRetry, Turns, UndecodableCount, Usage, UsageQuery, WorkFilter,
         },
     };
 }
@@ -103,7 +103,7 @@ macro_rules! ledger_verbs {
                 custom fn load_question_key() -> QuestionKey;
             }
             Pairings {
-                custom fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;
+                custom fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<IssuedCode>;
                 write "deciding a pairing code"
                     fn decide_pairing(decision: &PairingDecision, rules: &PairingRules) -> PairingOutcome;
                 read "listing pairing codes"

@@ -44,7 +44,7 @@ pub async fn commits_are_seen_through_every_port(fixture: &impl LedgerFixture) {
     assert_eq!(ours.inbox.load_checkpoint(channel).await.unwrap(), Some(json!(7)));
     let request = PairingRequest { person: Sender::new("9", "Eve"), conversation: here[0].clone() };
     let rules = PairingRules::default();
-    let pairing = [theirs.pairings.issue_pairing_code(&request, &rules).await.unwrap().unwrap()];
+    let pairing = [theirs.pairings.issue_pairing_code(&request, &rules).await.unwrap().unwrap().pairing];
     assert_eq!(ours.pairings.list_pairings().await.unwrap(), pairing);
     let decision = PairingDecision { code: pairing[0].code, approve: true, channel: None, decided_by: "owner".into() };
     ours.pairings.decide_pairing(&decision, &rules).await.unwrap();

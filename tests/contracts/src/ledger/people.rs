@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use satchel_domain::{
     Button, InboundMessage, MessageRef, PairingCode, Part, PartContent, Sender, SystemTask, UndecodableUpdate,
-    pairing::approval_key, part::PlannedPart,
+    pairing::{approval_key, offer_key},
+    part::PlannedPart,
 };
 use satchel_ports::{
     Clock,
@@ -97,6 +98,7 @@ async fn issue_code(ledger: &Ledger, channel: &str, id: &str) -> Pairing {
         .await
         .unwrap()
         .expect("there is room for a code")
+        .pairing
 }
 
 fn decision(code: PairingCode, approve: bool, channel: Option<&str>, decided_by: &str) -> PairingDecision {
@@ -191,7 +193,8 @@ pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
 pub async fn code_expires(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { code_ttl: Duration::from_secs(60), ..PairingRules::default() };
-    let pairing = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
+    let issued = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap();
+    let pairing = issued.expect("there is room for a code").pairing;
     assert_eq!(pairing.expires_at, pairing.issued_at.saturating_add(rules.code_ttl));
     fixture.clock().set(pairing.expires_at);
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, PairingOutcome::Expired);
@@ -247,9 +250,9 @@ pub async fn codes_are_listed_by_request_time(fixture: &impl LedgerFixture) {
     let rules = PairingRules { max_open: 40, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..40 {
-        codes.extend(
-            ledger.pairings.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap(),
-        );
+        let request = pairing_request("telegram", &id.to_string());
+        let issued = ledger.pairings.issue_pairing_code(&request, &rules).await.unwrap();
+        codes.extend(issued.map(|issued| issued.pairing));
     }
     assert_eq!(codes.len(), 40);
     assert_eq!(ledger.pairings.list_pairings().await.unwrap(), codes);
@@ -261,16 +264,16 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
     let rules = PairingRules { max_open: 3, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..50 {
-        codes.extend(
-            ledger.pairings.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap(),
-        );
+        let request = pairing_request("telegram", &id.to_string());
+        let issued = ledger.pairings.issue_pairing_code(&request, &rules).await.unwrap();
+        codes.extend(issued.map(|issued| issued.pairing));
     }
     assert_eq!(codes.len(), 3);
     assert_eq!(ledger.pairings.list_pairings().await.unwrap(), codes);
     let again = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "1"), &rules).await.unwrap();
-    assert_eq!(again.as_ref(), Some(&codes[1]), "the same code while it lives");
+    assert_eq!(again.map(|issued| issued.pairing).as_ref(), Some(&codes[1]), "the same code while it lives");
     let elsewhere = ledger.pairings.issue_pairing_code(&pairing_request("discord", "1"), &rules).await.unwrap();
-    assert!(elsewhere.is_some_and(|pairing| !pairing.code.ct_eq(&codes[1].code)), "each channel has its own");
+    assert!(elsewhere.is_some_and(|issued| !issued.pairing.code.ct_eq(&codes[1].code)), "each channel has its own");
     approve(&ledger, codes[0].code, None, "telegram:1").await;
     assert!(
         ledger.pairings.issue_pairing_code(&pairing_request("telegram", "49"), &rules).await.unwrap().is_some(),
@@ -278,11 +281,38 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
     );
 }
 
+/// Catches: offers of another code or channel that are counted, and some that aren't.
+pub async fn offers_of_code_are_counted(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let rules = PairingRules::default();
+    let request = pairing_request("telegram", "5");
+    let (code, other) =
+        (issue_code(&ledger, "telegram", "5").await.code, issue_code(&ledger, "telegram", "6").await.code);
+    let offers = async || {
+        let issued = ledger.pairings.issue_pairing_code(&request, &rules).await.unwrap().expect("they have a code");
+        assert!(issued.pairing.code.ct_eq(&code));
+        issued.offers
+    };
+    assert_eq!(offers().await, 0);
+    for (nth, (code, place)) in
+        (0..).zip([(code, "telegram:5"), (other, "telegram:6"), (code, "discord:5"), (code, "telegram:5")])
+    {
+        let key = offer_key(code, nth);
+        let message = InboundMessage {
+            system_task: Some(SystemTask::OfferPairing { code }),
+            ..InboundMessage::new(conversation(place), key, Sender::satchel())
+        };
+        ledger.inbox.receive(&message, ClaimMode::Never).await.unwrap();
+    }
+    assert_eq!(offers().await, 2);
+}
+
 /// Catches: a refusal that is asked about again and again, one that is never forgotten, and one that nobody is told of.
 pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { refusal_cooldown: Duration::from_secs(60), ..PairingRules::default() };
-    let pairing = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
+    let issued = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap();
+    let pairing = issued.expect("there is room for a code").pairing;
     ledger.pairings.decide_pairing(&decision(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
     let again =
         ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &PairingRules::default()).await.unwrap();

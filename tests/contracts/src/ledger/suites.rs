@@ -200,6 +200,7 @@ macro_rules! pairings_contract {
             people::codes_are_listed_by_request_time
             people::open_codes_are_limited
             people::refusal_blocks_new_codes
+            people::offers_of_code_are_counted
             people::decision_closes_requests
         }
     };
