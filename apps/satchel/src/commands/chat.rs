@@ -124,9 +124,8 @@ async fn send_once(
     terminal: &TerminalSession,
 ) -> anyhow::Result<()> {
     let result = terminal.send_and_wait(text, &files).await;
-    if let (Err(_), Some(piped)) = (&result, piped) {
-        // The message may be stored and its file not fetched yet.
-        piped.persist();
+    if let (Err(error), Some(piped)) = (&result, piped) {
+        piped.persist_after(error);
     }
     let record = result?;
     if options.json {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context;
+use satchel_console::ConsoleError;
 use satchel_domain::size;
 use tokio::io::AsyncReadExt;
 use uuid::Uuid;
@@ -138,9 +139,11 @@ impl PipedFile {
         self.directory.join("stdin")
     }
 
-    /// Keeps the file for the next chat, which continues an interrupted message.
-    pub fn persist(mut self) {
-        self.is_persistent = true;
+    /// Keeps the file for the next chat, which continues an interrupted message: that may be stored and its file not fetched
+    /// yet, unless the error says that it isn't.
+    pub fn persist_after(mut self, error: &anyhow::Error) {
+        let is_unsent = matches!(error.downcast_ref(), Some(ConsoleError::Busy | ConsoleError::NotAccepted(_)));
+        self.is_persistent = !is_unsent;
     }
 }
 
@@ -203,16 +206,29 @@ mod tests {
     }
 
     #[test]
-    fn left_copy_stays_and_dropped_one_goes() {
+    fn copy_stays_only_for_a_message_that_may_be_stored() {
         let data_dir = tempfile::tempdir().unwrap();
         let copy = |name: &str| {
             let directory = data_dir.path().join(name);
             fs::create_dir(&directory).unwrap();
             PipedFile { directory, is_persistent: false }
         };
-        copy("stdin-left").persist();
         drop(copy("stdin-dropped"));
-        assert!(data_dir.path().join("stdin-left").exists() && !data_dir.path().join("stdin-dropped").exists());
+        assert!(!data_dir.path().join("stdin-dropped").exists());
+        let not_accepted = ConsoleError::NotAccepted(satchel_ports::InboundError("no".into()));
+        for (error, stays) in [
+            (anyhow::anyhow!("stopped before the reply was complete"), true),
+            (ConsoleError::Stopped.into(), true),
+            (ConsoleError::Busy.into(), false),
+            (not_accepted.into(), false),
+        ] {
+            copy("stdin-left").persist_after(&error);
+            let path = data_dir.path().join("stdin-left");
+            assert_eq!(path.exists(), stays, "{error:#}");
+            if stays {
+                fs::remove_dir(&path).unwrap();
+            }
+        }
     }
 
     #[test]
