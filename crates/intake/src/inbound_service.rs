@@ -387,8 +387,8 @@ mod tests {
             "/new",
             "/forget all yes",
         ];
-        let modes = [(ClaimMode::IfFreeOrQueue, &about_it[..]), (ClaimMode::IfFree, &others)];
-        for (expected, text) in modes.iter().flat_map(|(mode, texts)| texts.iter().map(|text| (*mode, *text))) {
+        let modes = [(ClaimMode::IfFreeOrQueue, &about_it[..]), (ClaimMode::IfFree, &others[..])];
+        for (expected, text) in modes.iter().flat_map(|(mode, texts)| texts.iter().map(move |text| (*mode, *text))) {
             let mut ledger = MockLedger::default();
             ledger
                 .inbox

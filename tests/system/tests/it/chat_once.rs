@@ -163,6 +163,7 @@ async fn job_beside_an_open_chat_is_no_part_of_the_chats_turn() {
 async fn text_with_a_slash_and_task_wait_beside_a_busy_chat() {
     let server = FakeModelServer::start().await.expect("a loopback port");
     let home = home_with_model(&server);
+    std::fs::create_dir(home.work_directory().join("playbooks")).expect("a new directory");
     home.write_file(
         "playbooks/tasks.yaml",
         "agents: [{ id: clerk, instructions: You count., actions: [{ id: count, prompt: Count the sheep. }] }]\n\
