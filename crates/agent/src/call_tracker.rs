@@ -1,7 +1,9 @@
 //! Lets the calls that run end when their process stops.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
+use satchel_ports::LedgerError;
+use satchel_routing::retry::retry_until_stored;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -29,16 +31,29 @@ impl CallTracker {
         CallPause(self.0.clone())
     }
 
-    /// Waits until the process stops and no call runs any more, but at most `grace` longer than the stop. The caller
-    /// then cuts off the running calls, and their outcomes are unknown.
+    /// Waits until the process stops and no call runs any more, but at most `grace` longer than the stop. The caller cuts off
+    /// the calls that run then, and their outcomes are unknown.
     pub(crate) async fn wait_until_drained(&self, stop: &CancellationToken, grace: Duration) {
         stop.cancelled().await;
         let mut count = self.0.subscribe();
         // `self` holds the sender, so only the time can run out.
-        if timeout(grace, count.wait_for(|count| *count == 0)).await.is_err() {
+        let drained = timeout(grace, count.wait_for(|count| *count == 0)).await;
+        if drained.is_err() && !grace.is_zero() {
             tracing::warn!(grace_s = grace.as_secs(), "calls still run while the process stops; cutting them off");
         }
     }
+}
+
+/// Asks the ledger until it answers, also while the process stops: a failure would end the calls that run beside. The stop
+/// doesn't wait for it longer than for them.
+///
+/// # Errors
+/// When the lane is lost, or the ledger refuses the request itself.
+pub(crate) async fn retry_until_drained<T, W>(request: impl FnMut() -> W) -> Result<T, LedgerError>
+where
+    W: Future<Output = Result<T, LedgerError>>,
+{
+    retry_until_stored(&CancellationToken::new(), request).await
 }
 
 impl Drop for ActiveCall {

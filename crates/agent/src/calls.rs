@@ -1,6 +1,7 @@
 //! Runs the tool calls that the model requested, in their order, and records each outcome.
 
 mod order;
+mod resumed;
 
 use std::{
     panic::AssertUnwindSafe,
@@ -17,19 +18,22 @@ use satchel_domain::{
     TurnId, WorkShare, size,
 };
 use satchel_ports::{
-    BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
-    ToolSpec,
-    ledger::{AttachmentQuery, QueuedTurn, QuotaExceeded},
+    BusEvent, ChangeLog, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec,
+    ledger::{AttachmentQuery, JournalEntry, QueuedTurn, QuotaExceeded},
 };
-use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::order::{CallEffect, CallGate, CallSlot, CallSteps, plan_slots};
+pub use self::resumed::{CallOrigin, RecordedDecision};
+pub(crate) use self::resumed::{abandon_calls, resumed_calls};
+use self::{
+    order::{CallEffect, CallGate, CallSlot, CallSteps, plan_slots},
+    resumed::possible_changes,
+};
 use crate::{
     AgentProfile, AgentServices, LaneHandle,
     call_requester::CallRequester,
-    call_tracker::CallTracker,
+    call_tracker::{CallTracker, retry_until_drained},
     confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
@@ -40,31 +44,6 @@ use crate::{
 
 /// How long calls may take to return partial results once their turn is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-
-/// Whether this process requested a call itself or found it in the journal of one that died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallOrigin {
-    /// The model has just requested it.
-    Fresh,
-    /// It may have run already, unless it had to wait for a person's decision or for the calls before it.
-    Resumed {
-        /// The recorded state of the decision that it waited for; `None` where it needed none.
-        decision: Option<RecordedDecision>,
-        /// Whether it had to wait for a call that has no outcome, so that it never started.
-        had_to_wait: bool,
-    },
-}
-
-/// A person's decision about a call, as the journal has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordedDecision {
-    /// The call had not started.
-    Pending,
-    /// The call may have started.
-    Allowed,
-    /// The call never starts.
-    Refused,
-}
 
 /// What the calls of a turn have in common.
 #[derive(Debug, Clone)]
@@ -109,36 +88,37 @@ impl CallScope {
 /// Once the turn is stopped, no call starts, and a running one has a short time to return what it has. After that it
 /// is dropped, without an outcome.
 ///
+/// Once the process stops, no call starts but one that counts as started by its record. The next process makes the others,
+/// for which this waits until it is dropped or the turn is stopped.
+///
 /// # Errors
 /// When an outcome can't be recorded. A tool that fails, panics or times out is not an error: the model gets a failure.
 pub async fn run_calls(
     services: &AgentServices,
     lane: &LaneHandle,
     scope: &CallScope,
-    calls: Vec<ToolCall>,
-    origin: CallOrigin,
+    calls: Vec<(ToolCall, CallOrigin)>,
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
     if scope.cancel.is_cancelled() {
-        match origin {
-            CallOrigin::Fresh => rounds.unstarted.extend(calls.iter().map(|call| call.id.ordinal)),
-            CallOrigin::Resumed { .. } => rounds.unrecorded_changes.extend(abandoned_changes(scope, rounds)),
-        }
+        abandon_calls(scope, &calls, rounds);
         return Ok(());
     }
-    let slots = plan_slots(calls.iter().map(|call| {
+    let slots = plan_slots(calls.iter().map(|(call, _)| {
         let tier = call_tier(scope, call);
         CallEffect { tier, needs_confirmation: needs_confirmation(services, scope, call.id, tier) }
     }));
     let mut steps = CallSteps::new(&slots);
-    let start_call = |(call, slot): (ToolCall, CallSlot)| {
-        let origin = match origin {
-            CallOrigin::Fresh => CallOrigin::Fresh,
-            CallOrigin::Resumed { .. } => resumed_origin(&call, slot, rounds),
-        };
-        let (gate, active) = (steps.gate(slot, &scope.tracker), scope.tracker.track());
+    let start_call = |((call, origin), slot): ((ToolCall, CallOrigin), CallSlot)| {
+        let only_reads = call_tier(scope, &call) == SafetyTier::ReadOnly;
+        let has_waited = rounds.unrecorded_starts.contains(&call.id.ordinal);
+        // The next process would not make a call that counts as started.
+        let process_stop = if only_reads || has_waited { lane.stop.clone() } else { CancellationToken::new() };
+        let gate = steps.gate(slot, &scope.tracker, process_stop);
+        let progress = CallProgress::new(gate, origin, has_waited && !only_reads);
+        let active = scope.tracker.track();
         async move {
-            let end = run_and_record(services, lane, scope, call, origin, gate).await;
+            let end = run_and_record(services, lane, scope, call, origin, progress).await;
             drop(active);
             (slot, end)
         }
@@ -159,12 +139,6 @@ pub async fn run_calls(
     Ok(())
 }
 
-/// The origin of a call that a dead process left behind. `slot` is its place among the calls without an outcome: the first
-/// step may have started, and nothing after it.
-fn resumed_origin(call: &ToolCall, slot: CallSlot, rounds: &Rounds) -> CallOrigin {
-    CallOrigin::Resumed { decision: rounds.recorded_decision(call.id.ordinal), had_to_wait: slot.run_step > 0 }
-}
-
 /// How a call ended.
 enum CallEnd {
     /// With an outcome, recorded under this ordinal.
@@ -181,10 +155,12 @@ async fn run_and_record(
     scope: &CallScope,
     call: ToolCall,
     origin: CallOrigin,
-    gate: CallGate,
+    progress: CallProgress,
 ) -> Result<CallEnd, LedgerError> {
-    if !gate.wait_for_question_step(&scope.cancel).await {
-        return Ok(CallEnd::Unstarted(call.id.ordinal));
+    // Never finished, since how they ended is unknown.
+    possible_changes(scope, &call, origin).into_iter().for_each(|change| drop(progress.changes.start(change)));
+    if !progress.gate.wait_for_question_step(&scope.cancel).await {
+        return Ok(progress.end_without_outcome(&call));
     }
     let conversation = lane.lease.conversation.clone();
     let tool = call.name.clone();
@@ -194,19 +170,13 @@ async fn run_and_record(
         scope.cancel.cancelled().await;
         tokio::time::sleep(STOP_GRACE).await;
     };
-    let progress = CallProgress { gate, has_started: AtomicBool::new(false), changes: ChangeLog::default() };
     let outcome = tokio::select! {
         biased;
         outcome = execute_call(services, lane, scope, &call, origin, &progress) => outcome?,
         () = grace_elapsed => None,
     };
+    let Some(outcome) = outcome else { return Ok(progress.end_without_outcome(&call)) };
     let changes = progress.changes.to_vec();
-    let Some(outcome) = outcome else {
-        return Ok(match progress.has_started.load(Ordering::Relaxed) {
-            true => CallEnd::CutOff(changes),
-            false => CallEnd::Unstarted(call.id.ordinal),
-        });
-    };
     let notices = outcome.notices.clone();
     // It has happened, so it is recorded whether the turn continues or not.
     let recorded = match record_outcome(services, lane, &call, &outcome, &changes).await {
@@ -256,18 +226,33 @@ async fn record_outcome(
     outcome: &ToolOutcome,
     changes: &[FileChange],
 ) -> Result<RecordedOutcome, LedgerError> {
-    retry_until_stored(&CancellationToken::new(), || {
-        services.turns.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes)
-    })
-    .await
+    retry_until_drained(|| services.turns.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes))
+        .await
 }
 
 /// How far a call has come.
 struct CallProgress {
     gate: CallGate,
+    /// Whether its start is recorded, because it had to wait: without that record the next process makes the call.
+    records_start: bool,
     /// Whether it may have had an effect, in this process or in one before.
     has_started: AtomicBool,
     changes: ChangeLog,
+}
+
+impl CallProgress {
+    fn new(gate: CallGate, origin: CallOrigin, records_start: bool) -> Self {
+        let has_started = AtomicBool::new(origin.may_have_started());
+        Self { gate, records_start, has_started, changes: ChangeLog::default() }
+    }
+
+    /// How the call ended if it has no outcome.
+    fn end_without_outcome(&self, call: &ToolCall) -> CallEnd {
+        match self.has_started.load(Ordering::Relaxed) {
+            true => CallEnd::CutOff(self.changes.to_vec()),
+            false => CallEnd::Unstarted(call.id.ordinal),
+        }
+    }
 }
 
 /// Executes a call once it may run; `None` where it did not start because the turn was stopped.
@@ -277,10 +262,8 @@ async fn execute_call(
     scope: &CallScope,
     call: &ToolCall,
     origin: CallOrigin,
-    CallProgress { gate, has_started, changes }: &CallProgress,
+    CallProgress { gate, records_start, has_started, changes }: &CallProgress,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
-    // Never finished, since how they ended is unknown.
-    possible_changes(scope, call, origin).into_iter().for_each(|change| drop(changes.start(change)));
     let tier = call_tier(scope, call);
     let action = decide_action(call, tier, needs_confirmation(services, scope, call.id, tier), origin);
     // The journal alone decides about a resumed call: its tool may be gone since, not be there yet, or no longer be
@@ -289,8 +272,7 @@ async fn execute_call(
         CallAction::Run | CallAction::Confirm => {}
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
-            has_started.store(true, Ordering::Relaxed);
-            let files = list_turn_files(services, call.id.turn).await?;
+            let files = retry_until_drained(|| list_turn_files(services, call.id.turn)).await?;
             return Ok(Some(interrupted_outcome(scope, call, &files)));
         }
     }
@@ -308,37 +290,22 @@ async fn execute_call(
     if !gate.wait_for_run_step(&scope.cancel).await {
         return Ok(None);
     }
+    if *records_start {
+        let entry = JournalEntry::CallStarted { ordinal: call.id.ordinal };
+        retry_until_drained(|| services.turns.journal_message(&lane.lease, call.id.turn, &entry)).await?;
+        if scope.cancel.is_cancelled() {
+            return Ok(None);
+        }
+    }
     has_started.store(true, Ordering::Relaxed);
     let tool_caller: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id, changes));
     Ok(Some(perform_call(services, lane, scope, call, (spec, tool.as_ref()), changes, Some(tool_caller)).await))
-}
-
-/// What a call may have changed that another process started, whether or not its tool is still permitted.
-fn possible_changes(scope: &CallScope, call: &ToolCall, origin: CallOrigin) -> Vec<FileChange> {
-    if decide_action(call, call_tier(scope, call), false, origin) != CallAction::OutcomeUnknown {
-        return Vec::new();
-    }
-    let tool = scope.agent.tools.find(&call.name).map(|(_, tool)| tool);
-    let paths = tool.map_or(vec![None], |tool| tool.changed_paths(&call.arguments)).into_iter();
-    paths.map(|path| FileChange::started(scope.requester.clone(), &call.name, FileAction::Change, path)).collect()
 }
 
 /// The tier of a call. A tool that isn't there may change anything.
 fn call_tier(scope: &CallScope, call: &ToolCall) -> SafetyTier {
     let tool = scope.agent.tools.find(&call.name).map(|(_, tool)| tool);
     tool.map_or(SafetyTier::SideEffecting, |tool| tool.tier(&call.arguments))
-}
-
-/// What the calls of a turn may have changed that another process started and that are not resumed.
-pub(crate) fn abandoned_changes(scope: &CallScope, rounds: &Rounds) -> Vec<FileChange> {
-    let calls = rounds.pending_calls();
-    let effect = |call: &ToolCall| CallEffect { tier: call_tier(scope, call), needs_confirmation: false };
-    let slots = plan_slots(calls.iter().map(effect));
-    let changes = calls
-        .iter()
-        .zip(slots)
-        .flat_map(|(call, slot)| possible_changes(scope, call, resumed_origin(call, slot, rounds)));
-    changes.collect()
 }
 
 /// Finds the tool of a call that is permitted here; otherwise returns the reason, as text for the model.
@@ -423,9 +390,11 @@ fn decide_action(call: &ToolCall, tier: SafetyTier, must_confirm: bool, origin: 
         CallOrigin::Fresh if must_confirm => CallAction::Confirm,
         CallOrigin::Resumed { decision: Some(RecordedDecision::Pending), .. } => CallAction::Confirm,
         CallOrigin::Resumed { decision: Some(RecordedDecision::Refused), .. } => CallAction::Refuse,
-        CallOrigin::Resumed { decision: None, had_to_wait: true } if must_confirm => CallAction::Confirm,
+        CallOrigin::Resumed { decision: None, may_have_started: false } if must_confirm => CallAction::Confirm,
         // A call that started without a decision is not repeated either, whatever the settings require now.
-        CallOrigin::Resumed { had_to_wait: false, .. } if tier != SafetyTier::ReadOnly => CallAction::OutcomeUnknown,
+        CallOrigin::Resumed { may_have_started: true, .. } if tier != SafetyTier::ReadOnly => {
+            CallAction::OutcomeUnknown
+        }
         CallOrigin::Fresh | CallOrigin::Resumed { .. } => CallAction::Run,
     }
 }
@@ -496,6 +465,21 @@ mod tests {
             StoredBlob { sha256: Sha256([7; 32]), bytes: 700, mime: "text/plain".into(), media: Default::default() };
         let (id, name) = (AttachmentId(Uuid::from_u128(id)), Filename::from_untrusted(name));
         NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(0))
+    }
+
+    /// Mutation: a call that was repeated after a crash, and cut off before it ran again, "has changed nothing".
+    #[test]
+    fn call_that_a_dead_process_may_have_started_is_cut_off() {
+        let id = CallId { turn: TurnId(Uuid::from_u128(1)), ordinal: 0 };
+        let call = ToolCall { id, name: "look".into(), arguments: serde_json::json!({}) };
+        let slots = plan_slots([CallEffect { tier: SafetyTier::ReadOnly, needs_confirmation: false }]);
+        let steps = CallSteps::new(&slots);
+        let resumed = |may_have_started| CallOrigin::Resumed { decision: None, may_have_started };
+        for (origin, is_cut_off) in [(CallOrigin::Fresh, false), (resumed(false), false), (resumed(true), true)] {
+            let gate = steps.gate(slots[0], &CallTracker::default(), CancellationToken::new());
+            let end = CallProgress::new(gate, origin, false).end_without_outcome(&call);
+            assert_eq!(matches!(end, CallEnd::CutOff(_)), is_cut_off, "{origin:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,6 @@ use satchel_ports::{
     LedgerError, Tool,
     ledger::{CallDecision, QuestionKey, ToolDecision},
 };
-use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -31,6 +30,7 @@ use tokio::{
 
 use crate::{
     AgentServices, LaneHandle,
+    call_tracker::retry_until_drained,
     calls::CallScope,
     question::{Question, QuestionText, format_closing, publish_decision},
 };
@@ -174,7 +174,7 @@ pub async fn confirm_call(
         return Ok(ConfirmOutcome::Refused(NO_TIME_REASON.to_owned()));
     }
     let answer_time = confirm_timeout.min(remaining);
-    let key = retry_until_stored(&lane.stop, || services.outbox.load_question_key()).await?;
+    let key = retry_until_drained(|| services.outbox.load_question_key()).await?;
     let code = confirmation_code(&key, call);
     let name = tool.spec().name;
     let preview = timeout(PREVIEW_TIME, tool.preview(&call.arguments, &lane.lease.conversation)).await.ok().flatten();
@@ -228,7 +228,7 @@ pub async fn confirm_call(
     };
     let closing = format_closing(&closing_text, &call.name);
     let decided = CallDecision { call: call.id, allowed: decision.allow, message: decision.id, closing };
-    retry_until_stored(&lane.stop, || services.turns.journal_decision(&lane.lease, &decided)).await?;
+    retry_until_drained(|| services.turns.journal_decision(&lane.lease, &decided)).await?;
     confirmations.mark_consumed(decision.id);
     publish_decision(services, lane, call.id, &closing_text, decision.allow).await;
     Ok(outcome)

@@ -15,10 +15,9 @@ use satchel_ports::{
     BusEvent, LedgerError,
     ledger::{NewQuestion, OutboxQuery},
 };
-use satchel_routing::retry::retry_until_stored;
 use tokio::time::{sleep, timeout};
 
-use crate::{AgentServices, LaneHandle, run::publish};
+use crate::{AgentServices, LaneHandle, call_tracker::retry_until_drained, run::publish};
 
 /// How often a question is looked up whose delivery nobody reports.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +59,7 @@ impl Question {
         let changes = subscribe(services, call.id).await;
         let unanswered = format_closing(NOT_NEEDED, &call.name);
         let question = NewQuestion { call: call.id, text, buttons, unanswered };
-        let opened = retry_until_stored(&lane.stop, || services.outbox.open_question(&lane.lease, &question)).await?;
+        let opened = retry_until_drained(|| services.outbox.open_question(&lane.lease, &question)).await?;
         lane.delivery.wake();
         let NewQuestion { text, buttons, .. } = question;
         let conversation = lane.lease.conversation.clone();

@@ -64,6 +64,9 @@ pub struct Rounds {
     pub steered: Vec<SteeringMessage>,
     /// The text of the model's unfinished answer.
     pub partial: String,
+    /// The ordinals of the calls that had to wait for others, and of whose start nothing is recorded: those of them that may
+    /// change something have not started.
+    pub unrecorded_starts: BTreeSet<u32>,
     /// The ordinals of the calls that never started, because the turn was stopped before.
     pub unstarted: BTreeSet<u32>,
     /// The changes of files by calls that were cut off without an outcome.
@@ -79,10 +82,18 @@ impl Rounds {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision } => {
+                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision, in_order } => {
                     (resumed.recorded_agent, resumed.recorded_task) = (agent, task);
-                    resumed.rounds.push(Round { steered, text, calls });
+                    let round = Round { steered, text, calls };
+                    match in_order {
+                        true => resumed.add_calling_round(round),
+                        // Every call may have started.
+                        false => resumed.rounds.push(round),
+                    }
                     resumed.awaiting_decision.extend(awaiting_decision);
+                }
+                JournalEntry::CallStarted { ordinal } => {
+                    resumed.unrecorded_starts.remove(&ordinal);
                 }
                 JournalEntry::TaskFinished { task, text } => {
                     resumed.rounds.push(Round { text, ..Round::default() });
@@ -98,6 +109,12 @@ impl Rounds {
             }
         }
         resumed
+    }
+
+    /// Adds an answer whose calls run in their order.
+    pub fn add_calling_round(&mut self, round: Round) {
+        self.unrecorded_starts.extend(round.calls.iter().skip(1).map(|call| call.id.ordinal));
+        self.rounds.push(round);
     }
 
     /// Ends a task: the rounds from here on belong to the next one.

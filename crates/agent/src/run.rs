@@ -22,7 +22,7 @@ use crate::{
     AgentServices, LaneHandle, SteeringMode,
     call_requester::CallRequester,
     call_tracker::CallTracker,
-    calls::{CallOrigin, CallScope, abandoned_changes, list_turn_files, needs_confirmation, run_calls},
+    calls::{CallOrigin, CallScope, abandon_calls, list_turn_files, needs_confirmation, resumed_calls, run_calls},
     complete::{TurnResult, append_refused_files, complete_turn},
     confirm::Confirmations,
     documents::document_messages,
@@ -114,7 +114,7 @@ pub async fn run_turn(
     let deltas = DeltaSink::new(services, lane, &turn, interim_text);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
-        rounds.unrecorded_changes = abandoned_changes(&scope, &rounds);
+        abandon_calls(&scope, &resumed_calls(&scope, &rounds), &mut rounds);
         Ok(Some(LoopEnd::new(Ending::Crashed { times: turn.crashes })))
     } else {
         tokio::select! {
@@ -206,18 +206,17 @@ async fn resume_and_run(
     deltas: &DeltaSink,
 ) -> Result<LoopEnd, LedgerError> {
     if let Some(end) = refuse_resumption(services, turn, task, rounds) {
-        rounds.unrecorded_changes = abandoned_changes(scope, rounds);
+        abandon_calls(scope, &resumed_calls(scope, rounds), rounds);
         return Ok(end);
     }
-    let pending = rounds.pending_calls();
+    let pending = resumed_calls(scope, rounds);
     if !pending.is_empty() {
         // A stopped turn doesn't resume its calls: the files that they made are delivered at its end.
         if let Some(stop) = read_steering(services, lane, turn).await?.stop {
-            rounds.unrecorded_changes = abandoned_changes(scope, rounds);
+            abandon_calls(scope, &pending, rounds);
             return Ok(LoopEnd::stopped_by(stop));
         }
-        let origin = CallOrigin::Resumed { decision: None, had_to_wait: false };
-        run_calls(services, lane, scope, pending, origin, rounds).await?;
+        run_calls(services, lane, scope, pending, rounds).await?;
     }
     if let Some(request) = task {
         return tasks::run_task(services, lane, turn, request, scope, rounds, deltas).await;
@@ -358,6 +357,10 @@ pub(crate) async fn run_loop(
             rounds.rounds.push(Round { calls: Vec::new(), ..round });
             return Ok(LoopEnd::new(Ending::Budget { limit: format!("{} tool calls", settings.max_tool_calls) }));
         }
+        if lane.stop.is_cancelled() {
+            // Calls that aren't recorded don't start: the next process asks for them again.
+            return std::future::pending().await;
+        }
         let entry = JournalEntry::Model {
             agent: Some(scope.agent.summary.name.clone()),
             task: task.clone(),
@@ -365,12 +368,13 @@ pub(crate) async fn run_loop(
             text: round.text.clone(),
             calls: round.calls.clone(),
             awaiting_decision: calls_to_confirm(services, scope, &round.calls),
+            in_order: true,
         };
         // Counted from here on: calls that are journalled and never start would count as interrupted.
         let starting = scope.tracker.track();
         retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
-        rounds.rounds.push(round);
+        rounds.add_calling_round(round);
         // No person waits for a scheduled script, and it may produce no reply.
         if !is_quiet {
             let tools: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
@@ -378,7 +382,8 @@ pub(crate) async fn run_loop(
         }
         let scope = scope.for_latest_calls(turn, rounds);
         drop(starting);
-        run_calls(services, lane, &scope, calls, CallOrigin::Fresh, rounds).await?;
+        let calls = calls.into_iter().map(|call| (call, CallOrigin::Fresh)).collect();
+        run_calls(services, lane, &scope, calls, rounds).await?;
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     verbs::{audit, questions, usage},
 };
 
-/// Records a model message or the end of a task.
+/// Records a model message, the start of a call, or the end of a task.
 pub async fn journal_message<S: Session>(
     db: &S,
     lease: &Lease,
@@ -30,7 +30,7 @@ pub async fn journal_message<S: Session>(
 ) -> VerbResult<(), S> {
     let taken_up = match entry {
         JournalEntry::Model { steered, .. } => steered.iter().map(|steered| steered.id).collect(),
-        JournalEntry::TaskFinished { .. } => Vec::new(),
+        JournalEntry::CallStarted { .. } | JournalEntry::TaskFinished { .. } => Vec::new(),
         JournalEntry::Decided { .. } | JournalEntry::Outcome { .. } => {
             return Err(VerbError::unknown("message to journal").into());
         }

@@ -174,7 +174,7 @@ async fn image_that_may_be_fine_is_not_called_damaged() {
         user("three", vec![stage.file("three.png", "image/png", PNG).await]),
     ];
     let unknown = "the server refused the request for its images, and the file at fault is unknown.";
-    let both = vec![second, PNG.to_vec()];
+    let both = [second, PNG.to_vec()];
     for (requests, shown, unknown_count) in [(3, &both[1..], 2), (6, &both[..], 0), (7, &both[..], 0)] {
         assert_eq!(ask(&model, request(messages.clone())).await.error, None);
         assert_eq!(stage.server.requests().len(), requests);

@@ -111,8 +111,11 @@ fn text(text: &str, markup: Markup) -> PartContent {
     PartContent::Text { text: text.to_owned(), markup, files: Vec::new() }
 }
 
+/// The HTML and the text of a section.
+type SectionTexts<'a> = (&'a str, &'a str);
+
 /// What stands before each tool, and the sections of each part.
-fn divided(turn: &wire::Turn) -> (Vec<usize>, Vec<Vec<(&str, &str)>>) {
+fn divided(turn: &wire::Turn) -> (Vec<usize>, Vec<Vec<SectionTexts<'_>>>) {
     let sections = turn
         .parts
         .iter()

@@ -66,10 +66,12 @@ impl CallSteps {
         steps
     }
 
-    /// The gate of a call, which doesn't count as running while it waits there.
-    pub(super) fn gate(&self, slot: CallSlot, tracker: &CallTracker) -> CallGate {
+    /// The gate of a call, which doesn't count as running while it waits there. It stays closed once `process_stop` is
+    /// cancelled.
+    pub(super) fn gate(&self, slot: CallSlot, tracker: &CallTracker, process_stop: CancellationToken) -> CallGate {
         let step = |index: usize| Arc::clone(&self.started[index]);
-        CallGate { question_step: step(slot.question_step), run_step: step(slot.run_step), tracker: tracker.clone() }
+        let (question_step, run_step) = (step(slot.question_step), step(slot.run_step));
+        CallGate { question_step, run_step, tracker: tracker.clone(), process_stop }
     }
 
     /// Records that a call of this step has ended.
@@ -91,6 +93,8 @@ pub(super) struct CallGate {
     question_step: Arc<SetOnce<()>>,
     run_step: Arc<SetOnce<()>>,
     tracker: CallTracker,
+    /// Cancelled when the next process is to make the call.
+    process_stop: CancellationToken,
 }
 
 impl CallGate {
@@ -106,8 +110,14 @@ impl CallGate {
 
     async fn wait_for_start(&self, step: &SetOnce<()>, stop: &CancellationToken) -> bool {
         let _pause = self.tracker.pause();
+        let opened = async {
+            step.wait().await;
+            if self.process_stop.is_cancelled() {
+                std::future::pending::<()>().await;
+            }
+        };
         // A stop may arrive together with the end of the call before.
-        stop.run_until_cancelled(step.wait()).await.is_some() && !stop.is_cancelled()
+        stop.run_until_cancelled(opened).await.is_some() && !stop.is_cancelled()
     }
 }
 
@@ -164,7 +174,8 @@ mod tests {
         let mut steps = CallSteps::new(&slots);
         let (stop, tracker) = (CancellationToken::new(), CallTracker::default());
         let _calls: Vec<_> = slots.iter().map(|_| tracker.track()).collect();
-        let gates: Vec<CallGate> = slots.iter().map(|slot| steps.gate(*slot, &tracker)).collect();
+        let process_stop = CancellationToken::new();
+        let gates: Vec<CallGate> = slots.iter().map(|slot| steps.gate(*slot, &tracker, process_stop.clone())).collect();
         let may_run = || gates.iter().map(|gate| gate.wait_for_run_step(&stop).now_or_never()).collect::<Vec<_>>();
         assert_eq!(may_run(), [Some(true), Some(true), None, None]);
         steps.finish_call(0);
@@ -173,6 +184,8 @@ mod tests {
         assert_eq!(may_run(), [Some(true), Some(true), Some(true), None]);
         steps.finish_call(1);
         assert_eq!(may_run(), [Some(true); 4]);
+        process_stop.cancel();
+        assert_eq!(may_run(), [None; 4], "the next process makes these calls");
         stop.cancel();
         assert_eq!(may_run(), [Some(false); 4], "nothing starts in a turn that is stopped");
     }

@@ -13,6 +13,7 @@ mod response;
 mod scripts;
 mod sharing;
 mod stage;
+mod stopping;
 mod tasks;
 mod tiers;
 mod viewing;
@@ -205,8 +206,10 @@ async fn turn_resumes_from_journal_without_repeating_effects() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
+            in_order: true,
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("written before") },
+        JournalEntry::CallStarted { ordinal: 1 },
     ];
     let played = stage.play().await;
     assert_eq!((write.count(), look.count()), (0, 1), "only what reads is repeated");
@@ -231,6 +234,7 @@ async fn turn_is_ended_and_reported_after_three_crashes() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
+            in_order: true,
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -308,6 +312,7 @@ async fn early_end_delivers_registered_files() {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
+        in_order: true,
     }];
     let mut stopped_after_crash = Stage::with_model(vec![calls(&[("hangs", json!({}))])]);
     stopped_after_crash.tools.push(tool("hangs", SafetyTier::SideEffecting, |_| std::future::pending()));
@@ -338,6 +343,7 @@ fn harness_without_tool(model: Vec<Result<ModelEvent, &'static str>>) -> Stage {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
+        in_order: true,
     }];
     stage.made = vec![file(1, "made.txt")];
     stage
@@ -424,6 +430,7 @@ async fn model_reads_recorded_files_in_results() {
             awaiting_decision: vec![],
             agent: None,
             task: None,
+            in_order: true,
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -491,6 +498,7 @@ async fn steered_message_keeps_its_position_after_crash() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
+            in_order: true,
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") },
     ];

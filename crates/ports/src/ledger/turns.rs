@@ -82,7 +82,8 @@ pub trait Turns: Send + Sync {
         transcription: &Transcription,
     ) -> Result<(), LedgerError>;
 
-    /// Records a model message with tool calls before they start, or the end of a task.
+    /// Records a model message with tool calls before they start, the start of a call that had to wait for others, or the end
+    /// of a task.
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;
 
     /// Records a person's decision about a call and closes its question.
@@ -249,6 +250,15 @@ pub enum JournalEntry<F = Attachment> {
         /// The ordinals of the calls that need a decision before they start. Stored as `asks`.
         #[serde(default, rename = "asks")]
         awaiting_decision: Vec<u32>,
+        /// Whether the calls behind the first run only once those before them have ended, each that may change something
+        /// behind its `CallStarted`. Earlier versions started all at once, and recorded nothing of it.
+        #[serde(default)]
+        in_order: bool,
+    },
+    /// A call that may change something, and had to wait for others, is about to run.
+    CallStarted {
+        /// The call's ordinal.
+        ordinal: u32,
     },
     /// A person's decision about a call.
     Decided {
@@ -280,7 +290,7 @@ impl<F> JournalEntry<F> {
     pub fn files(&self) -> impl Iterator<Item = &F> {
         let outcome = match self {
             Self::Outcome { outcome, .. } => Some(outcome),
-            Self::Model { .. } | Self::Decided { .. } | Self::TaskFinished { .. } => None,
+            Self::Model { .. } | Self::CallStarted { .. } | Self::Decided { .. } | Self::TaskFinished { .. } => None,
         };
         outcome.into_iter().flat_map(ToolOutcome::files)
     }
@@ -291,9 +301,10 @@ impl<F> JournalEntry<F> {
     /// The first that `replace` returns.
     pub fn try_map_files<G, E>(self, replace: impl FnMut(F) -> Result<G, E>) -> Result<JournalEntry<G>, E> {
         Ok(match self {
-            Self::Model { agent, task, steered, text, calls, awaiting_decision } => {
-                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision }
+            Self::Model { agent, task, steered, text, calls, awaiting_decision, in_order } => {
+                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision, in_order }
             }
+            Self::CallStarted { ordinal } => JournalEntry::CallStarted { ordinal },
             Self::Decided { ordinal, allowed, message } => JournalEntry::Decided { ordinal, allowed, message },
             Self::TaskFinished { task, text } => JournalEntry::TaskFinished { task, text },
             Self::Outcome { ordinal, outcome } => {

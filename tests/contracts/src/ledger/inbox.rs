@@ -124,6 +124,7 @@ pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
+        in_order: true,
     };
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
@@ -192,6 +193,7 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
+        in_order: true,
     };
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert_ne!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
@@ -229,6 +231,7 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
+        in_order: true,
     };
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 2);

@@ -96,7 +96,15 @@ pub async fn retried_turn_takes_all_its_messages(fixture: &impl LedgerFixture) {
     let message = queued.message;
     let steered = vec![SteeringMessage { id: queued.id, sender: message.sender, text: message.text, origin }];
     let (calls, awaiting_decision) = (Vec::new(), Vec::new());
-    let entry = JournalEntry::Model { steered, text: String::new(), calls, awaiting_decision, agent: None, task: None };
+    let entry = JournalEntry::Model {
+        steered,
+        text: String::new(),
+        calls,
+        awaiting_decision,
+        agent: None,
+        task: None,
+        in_order: true,
+    };
     ledger.turns.journal_message(&lease, first, &entry).await.unwrap();
     let completed = CompletedTurn { steered: vec![queued.id], ..completed_turn(first, text_parts(&["reply"])) };
     reply(&ledger, &lease, &completed).await;

@@ -73,17 +73,21 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
+        in_order: true,
     };
-    let mut expected = vec![asked([0, 1], "one")];
-    ledger.turns.journal_message(&lease, turn, &expected[0]).await.unwrap();
+    let mut expected = vec![asked([0, 1], "one"), JournalEntry::CallStarted { ordinal: 1 }];
+    for entry in &expected {
+        ledger.turns.journal_message(&lease, turn, entry).await.unwrap();
+    }
     for ordinal in [1, 0] {
         let file = new_file("made.txt");
         let outcome = ToolOutcome { attachments: vec![file.into()], ..ToolOutcome::from_text("made") };
         let outcome = ledger.turns.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
         expected.push(JournalEntry::Outcome { ordinal, outcome });
     }
-    expected.push(asked([2, 3], "two"));
-    ledger.turns.journal_message(&lease, turn, &expected[3]).await.unwrap();
+    let last = asked([2, 3], "two");
+    ledger.turns.journal_message(&lease, turn, &last).await.unwrap();
+    expected.push(last);
     drop(ledger);
     fixture.after_death();
     let ledger = fixture.open().await;
@@ -271,6 +275,7 @@ pub async fn calls_of_a_turn_have_their_outcomes(fixture: &impl LedgerFixture) {
     fixture.clock().advance(Duration::from_millis(40));
     let failure = ToolOutcome { failed: true, ..ToolOutcome::from_text("there is no such file") };
     ledger.turns.journal_outcome(&lease, turn, 0, &failure, &[]).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &JournalEntry::CallStarted { ordinal: 1 }).await.unwrap();
     fixture.clock().advance(Duration::from_millis(2));
     ledger.turns.journal_outcome(&lease, turn, 1, &ToolOutcome::from_text("written"), &[]).await.unwrap();
     ask_for_calls(&ledger, &lease, turn, "", &[(2, "file_list")], &[]).await;
@@ -337,6 +342,7 @@ async fn ask_for_calls(
         text: text.to_owned(),
         calls: calls.iter().map(call).collect(),
         awaiting_decision: awaiting_decision.to_vec(),
+        in_order: true,
     };
     ledger.turns.journal_message(lease, turn, &entry).await.unwrap();
 }

@@ -114,6 +114,7 @@ fn interrupted_turn(names: &[&str]) -> Stage {
         awaiting_decision: vec![],
         agent: None,
         task: None,
+        in_order: true,
     }];
     stage
 }

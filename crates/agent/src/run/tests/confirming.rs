@@ -89,6 +89,7 @@ async fn crash_reopens_only_undecided_questions() {
         awaiting_decision: vec![0],
         agent: None,
         task: None,
+        in_order: true,
     };
     let word = |allowed| JournalEntry::Decided { ordinal: 0, allowed, message: InboxId(Uuid::from_u128(7)) };
     let resumed = |journal: Vec<JournalEntry>| {
@@ -105,9 +106,15 @@ async fn crash_reopens_only_undecided_questions() {
 
     // It began without a word, before the settings asked for one.
     let unasked = match model() {
-        JournalEntry::Model { steered, text, calls, .. } => {
-            JournalEntry::Model { agent: None, task: None, steered, text, calls, awaiting_decision: vec![] }
-        }
+        JournalEntry::Model { steered, text, calls, .. } => JournalEntry::Model {
+            agent: None,
+            task: None,
+            steered,
+            text,
+            calls,
+            awaiting_decision: vec![],
+            in_order: true,
+        },
         other => other,
     };
     let (stage, opened) = resumed(vec![unasked]);
@@ -249,6 +256,7 @@ fn pending() -> JournalEntry {
         awaiting_decision: vec![0],
         agent: None,
         task: None,
+        in_order: true,
     }
 }
 

@@ -72,6 +72,7 @@ async fn text_before_a_crash_is_in_the_reply_once() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
+            in_order: true,
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("saved") },
     ];

@@ -8,7 +8,7 @@ use std::{
 use satchel_domain::{HistoryMessage, InboxId, ToolOutcome};
 use satchel_ports::{
     SafetyTier,
-    ledger::{HistoryChange, JournalEntry},
+    ledger::{CompletedTurn, HistoryChange, JournalEntry},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -17,13 +17,18 @@ use super::{
     recorded,
     stage::{Played, Stage, calls, code_of, file, says, tool, waiting},
 };
+use crate::run::MAX_CRASHES;
+
+/// What the history says of a call that was cut off, and of one that never started.
+pub(super) const INTERRUPTED: &str = "error: interrupted when the turn ended; it may have taken effect";
+pub(super) const UNSTARTED: &str = "error: the turn ended before this call could start; it has changed nothing";
 
 /// What the tools of a stage did, in order.
-type Steps = Arc<Mutex<Vec<String>>>;
+pub(super) type Steps = Arc<Mutex<Vec<String>>>;
 
 /// A stage with the tools `look`, which only reads, and `write` and `vault`, which don't. Each takes as many seconds as its
 /// call says.
-fn stage_with_steps(requested: &[(&str, Value)]) -> (Stage, Steps) {
+pub(super) fn stage_with_steps(requested: &[(&str, Value)]) -> (Stage, Steps) {
     let mut stage = Stage::with_model(vec![calls(requested), says("Done.")]);
     let steps = Steps::default();
     let tiers =
@@ -45,8 +50,18 @@ fn stage_with_steps(requested: &[(&str, Value)]) -> (Stage, Steps) {
     (stage, steps)
 }
 
-fn call(tool: &'static str, name: &str, takes: u64) -> (&'static str, Value) {
+pub(super) fn call(tool: &'static str, name: &str, takes: u64) -> (&'static str, Value) {
     (tool, json!({ "name": name, "takes": takes }))
+}
+
+/// What the history says of the calls of a turn, and how many files it gives each.
+pub(super) fn tool_results(completed: &CompletedTurn) -> Vec<(String, usize)> {
+    let HistoryChange::Append(history) = &completed.history else { panic!("history is appended to") };
+    let results = history.iter().filter_map(|message| match message {
+        HistoryMessage::Tool { text, attachments, .. } => Some((text.clone(), attachments.len())),
+        _ => None,
+    });
+    results.collect()
 }
 
 async fn play(requested: &[(&str, Value)]) -> (Played, Vec<String>) {
@@ -60,8 +75,9 @@ async fn play(requested: &[(&str, Value)]) -> (Played, Vec<String>) {
 async fn changing_calls_run_in_the_models_order() {
     let (played, steps) = play(&[call("write", "slow", 5), call("write", "quick", 1), call("write", "last", 0)]).await;
     assert_eq!(steps, ["slow starts", "slow ends", "quick starts", "quick ends", "last starts", "last ends"]);
-    let recorded = ["journal outcome 0", "journal outcome 1", "journal outcome 2"];
-    assert_eq!(played.log[1..4], recorded, "each outcome is recorded before the next call starts");
+    let recorded =
+        ["journal outcome 0", "journal start 1", "journal outcome 1", "journal start 2", "journal outcome 2"];
+    assert_eq!(played.log[1..6], recorded, "each outcome is recorded before the next call starts");
     assert_eq!(played.answers(1), ["slow", "quick", "last"]);
 }
 
@@ -111,17 +127,7 @@ async fn stop_leaves_waiting_calls_unstarted() {
     stage.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
     let played = stage.play().await;
     assert_eq!(*steps.lock().unwrap(), ["long starts"]);
-    let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
-    let results: Vec<(&str, usize)> = history
-        .iter()
-        .filter_map(|message| match message {
-            HistoryMessage::Tool { text, attachments, .. } => Some((text.as_str(), attachments.len())),
-            _ => None,
-        })
-        .collect();
-    let interrupted = "error: interrupted when the turn ended; it may have taken effect";
-    let unstarted = "error: the turn ended before this call could start; it has changed nothing";
-    assert_eq!(results, [(interrupted, 1), (unstarted, 0)]);
+    assert_eq!(tool_results(&played.completed), [(INTERRUPTED.to_owned(), 1), (UNSTARTED.to_owned(), 0)]);
 }
 
 /// Mutation: a question that nobody has answered when the turn is stopped counts as a call that ran.
@@ -131,12 +137,7 @@ async fn stop_during_a_question_leaves_its_call_unstarted() {
     stage.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
     let played = stage.play().await;
     assert_eq!((steps.lock().unwrap().len(), played.questions.len()), (0, 1));
-    let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
-    let says = |message: &HistoryMessage| match message {
-        HistoryMessage::Tool { text, .. } => text.contains("it has changed nothing"),
-        _ => false,
-    };
-    assert!(history.iter().any(says), "{history:?}");
+    assert_eq!(tool_results(&played.completed), [(UNSTARTED.to_owned(), 0)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,6 +183,7 @@ fn interrupted(calls: &[(&str, u32)], awaiting_decision: Vec<u32>) -> (Stage, St
         awaiting_decision,
         agent: None,
         task: None,
+        in_order: true,
     }];
     (stage, steps)
 }
@@ -191,11 +193,60 @@ fn interrupted(calls: &[(&str, u32)], awaiting_decision: Vec<u32>) -> (Stage, St
 async fn calls_behind_an_interrupted_one_run_after_a_crash() {
     let (mut stage, steps) = interrupted(&[("look", 0), ("write", 1), ("write", 2), ("look", 3)], vec![]);
     stage.turn.journal.push(JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") });
+    stage.turn.journal.push(JournalEntry::CallStarted { ordinal: 1 });
     let played = stage.play().await;
     assert_eq!(*steps.lock().unwrap(), ["write starts", "write ends", "look starts", "look ends"]);
     let answers = played.answers(0);
     assert!(answers[1].starts_with("error: outcome unknown: Satchel was interrupted while `write` ran"), "{answers:?}");
     assert_eq!([&answers[2], &answers[3]], ["write", "look"]);
+}
+
+/// Mutation: the order of this version is read into the record of an earlier one, which started all calls at once.
+#[tokio::test(start_paused = true)]
+async fn calls_of_an_earlier_version_may_all_have_started() {
+    let (mut stage, steps) = interrupted(&[("write", 0), ("write", 1), ("look", 2)], vec![]);
+    let mut stored = serde_json::to_value(&stage.turn.journal[0]).unwrap();
+    assert_eq!(stored.as_object_mut().unwrap().remove("in_order"), Some(json!(true)));
+    stage.turn.journal[0] = serde_json::from_value(stored).unwrap();
+    let played = stage.play().await;
+    assert_eq!(*steps.lock().unwrap(), ["look starts", "look ends"]);
+    let answers = played.answers(0);
+    assert!(answers[..2].iter().all(|answer| answer.starts_with("error: outcome unknown")), "{answers:?}");
+}
+
+/// Mutation: a turn that ends without resuming its calls says of those that never started that they may have taken effect,
+/// and gives them files that they can't have made.
+#[tokio::test(start_paused = true)]
+async fn ended_turn_suspects_only_calls_that_may_have_started() {
+    let (interrupted_call, unstarted) = ((INTERRUPTED.to_owned(), 0), (UNSTARTED.to_owned(), 0));
+    let with_file = (INTERRUPTED.to_owned(), 1);
+    let ends: [fn(&mut Stage); 3] = [
+        |stage| stage.arrives_after(Duration::ZERO, waiting(9, "/stop")),
+        |stage| stage.turn.crashes = MAX_CRASHES,
+        |stage| {
+            let JournalEntry::Model { agent, .. } = &mut stage.turn.journal[0] else { panic!("a message") };
+            *agent = Some("removed".to_owned());
+        },
+    ];
+    for (requested, awaiting_decision, expected) in [
+        (vec![("vault", 0)], vec![0], vec![unstarted.clone()]),
+        (
+            vec![("write", 0), ("write", 1), ("look", 2)],
+            vec![],
+            vec![with_file.clone(), unstarted.clone(), unstarted.clone()],
+        ),
+        (vec![("look", 0), ("look", 1), ("write", 2)], vec![], vec![with_file, interrupted_call, unstarted]),
+    ] {
+        for end in ends {
+            let (mut stage, steps) = interrupted(&requested, awaiting_decision.clone());
+            stage.made = vec![file(1, "made.txt")];
+            end(&mut stage);
+            let completed = stage.play().await.completed;
+            assert_eq!(tool_results(&completed), expected, "{:?}", completed.ending);
+            let files: usize = expected.iter().map(|(_, files)| files).sum();
+            assert_eq!((completed.response.attachments.len(), steps.lock().unwrap().len()), (files, 0));
+        }
+    }
 }
 
 /// Mutation: a call behind readers that have no outcome counts as one that may have run.

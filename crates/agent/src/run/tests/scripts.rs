@@ -53,6 +53,13 @@ async fn written_script_runs_verbatim_without_model() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn script_does_not_start_while_the_process_stops() {
+    let stage = script_stage(Vec::new(), ToolOutcome::from_text("Script result: 4"));
+    let stopped = stage.play_until_stop(Duration::ZERO).await;
+    assert_eq!(stopped.log, [""; 0], "the next process starts it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn variables_behind_label_are_globals_of_call() {
     let mut stage = Stage::with_model(Vec::new());
     stage.turn.messages[0].message.text = "```starlark {\"city\": \"Berlin\"}\nreturn city\n```".into();
@@ -87,6 +94,7 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
         awaiting_decision: vec![],
         agent: None,
         task: None,
+        in_order: true,
     };
     stage.turn.journal = vec![call];
     let internal = Attachment { visibility: Visibility::Internal, ..file(1, "notes.json") };
@@ -112,6 +120,7 @@ async fn interrupted_script_is_reported_without_its_worker() {
         awaiting_decision: vec![],
         agent: None,
         task: None,
+        in_order: true,
     };
     let outcome = JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("Script result: 4") };
     for (journal, expected) in [(vec![call.clone()], "outcome unknown"), (vec![call, outcome], "4")] {

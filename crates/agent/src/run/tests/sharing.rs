@@ -141,6 +141,7 @@ async fn resumed_calls_run_for_last_sender() {
         awaiting_decision: vec![],
         agent: None,
         task: None,
+        in_order: true,
     }];
     stage.turn.journal = journal.clone();
     assert_eq!(audited(&stage.play().await), [["ben"]]);

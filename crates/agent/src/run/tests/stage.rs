@@ -29,6 +29,7 @@ use satchel_ports::{
 use satchel_routing::{deliver::DeliveryHandle, tables};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
@@ -210,6 +211,8 @@ pub(super) struct Stage {
     pub(super) silent: bool,
     /// For how long the platform takes no question.
     pub(super) busy: Duration,
+    /// What the ledger refuses, because its disk is full.
+    pub(super) refused_verb: Option<&'static str>,
     pub(super) settings: AgentSettings,
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
@@ -243,6 +246,17 @@ pub(super) struct Played {
     pub(super) changes: Vec<RecordedChanges>,
 }
 
+/// What was done for a turn, whether it came to its end or its process stopped before.
+pub(super) struct StageRecord {
+    pub(super) log: Vec<String>,
+    /// What the next process reads of it.
+    pub(super) journal: Vec<JournalEntry>,
+    requests: Vec<ModelRequest>,
+    questions: Vec<NewQuestion>,
+    pub(super) completed: Option<CompletedTurn>,
+    changes: Vec<RecordedChanges>,
+}
+
 impl Played {
     /// What the tools answered, as the model read it in its nth request.
     pub(super) fn answers(&self, request: usize) -> Vec<String> {
@@ -273,6 +287,7 @@ impl Stage {
             models: Vec::new(),
             silent: false,
             busy: Duration::ZERO,
+            refused_verb: None,
             settings: AgentSettings::default(),
             made: Vec::new(),
             made_reminders: Vec::new(),
@@ -312,6 +327,18 @@ impl Stage {
     }
 
     pub(super) async fn play(self) -> Played {
+        let StageRecord { log, mut journal, requests, questions, completed, changes } = self.perform(None).await;
+        journal.retain(|entry| !matches!(entry, JournalEntry::Outcome { .. }));
+        let completed = completed.expect("the turn was completed");
+        Played { log, journal, requests, questions, completed, changes }
+    }
+
+    /// Plays the turn in a process that stops after a while.
+    pub(super) async fn play_until_stop(self, after: Duration) -> StageRecord {
+        self.perform(Some(after)).await
+    }
+
+    async fn perform(self, stop_after: Option<Duration>) -> StageRecord {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let journal: Arc<Mutex<Vec<JournalEntry>>> = Arc::default();
         let requests: Arc<Mutex<Vec<ModelRequest>>> = Arc::default();
@@ -319,16 +346,22 @@ impl Stage {
         let start = tokio::time::Instant::now();
 
         let mut ledger = MockLedger::default();
+        let refused_verb = self.refused_verb;
+        let accept = move |verb| if refused_verb == Some(verb) { Err(LedgerError::Full) } else { Ok(()) };
         let questions: Arc<Mutex<Vec<NewQuestion>>> = Arc::default();
         let (lines, asked) = (Arc::clone(&log), Arc::clone(&questions));
         ledger.outbox.expect_open_question().returning(move |lease, question| {
+            accept("open_question")?;
             let mut asked = asked.lock().unwrap();
             let (text, command) = (question.text.lines().next().unwrap(), &question.buttons[0].command);
             lines.lock().unwrap().push(format!("ask {text} {command}"));
             asked.push(question.clone());
             Ok(question_part(lease, question, asked.len()))
         });
-        ledger.outbox.expect_load_question_key().returning(|| Ok(question_key()));
+        ledger.outbox.expect_load_question_key().returning(move || {
+            accept("load_question_key")?;
+            Ok(question_key())
+        });
         let (asked, busy) = (Arc::clone(&questions), self.busy);
         ledger.archive.expect_parts().returning(move |query| {
             let index = query.part.expect("one is asked for").0.as_u128() - 1;
@@ -369,26 +402,32 @@ impl Stage {
         });
         let (lines, entries) = (Arc::clone(&log), Arc::clone(&journal));
         ledger.turns.expect_journal_message().returning(move |_, _, entry| {
-            lines.lock().unwrap().push("journal message".into());
+            lines.lock().unwrap().push(match entry {
+                JournalEntry::CallStarted { ordinal } => format!("journal start {ordinal}"),
+                _ => "journal message".to_owned(),
+            });
             entries.lock().unwrap().push(entry.clone());
             Ok(())
         });
         let (lines, entries) = (Arc::clone(&log), Arc::clone(&journal));
         ledger.turns.expect_journal_decision().returning(move |_, decision| {
+            accept("journal_decision")?;
             let CallDecision { call, allowed, message, closing } = decision.clone();
             lines.lock().unwrap().push(format!("journal decision {closing}"));
             entries.lock().unwrap().push(JournalEntry::Decided { ordinal: call.ordinal, allowed, message });
             Ok(())
         });
         let changes = Arc::<Mutex<Vec<RecordedChanges>>>::default();
-        let (lines, changed) = (Arc::clone(&log), Arc::clone(&changes));
+        let (lines, entries, changed) = (Arc::clone(&log), Arc::clone(&journal), Arc::clone(&changes));
         ledger.turns.expect_journal_outcome().returning(move |_, _, ordinal, outcome, changes| {
             changed.lock().unwrap().push((ordinal, changes.to_vec()));
             lines.lock().unwrap().push(format!("journal outcome {ordinal}"));
-            outcome.clone().try_map_files(recorded_file)
+            let outcome = outcome.clone().try_map_files(recorded_file)?;
+            entries.lock().unwrap().push(JournalEntry::Outcome { ordinal, outcome: outcome.clone() });
+            Ok(outcome)
         });
         let (lines, end) = (Arc::clone(&log), Arc::clone(&completed));
-        ledger.turns.expect_complete_turn().times(1).returning(move |_, turn| {
+        ledger.turns.expect_complete_turn().times(0..=1).returning(move |_, turn| {
             lines.lock().unwrap().push(format!("complete {}", turn.ending.as_str()));
             *end.lock().unwrap() = Some(turn.clone());
             Ok(None)
@@ -453,18 +492,29 @@ impl Stage {
             hands_over: Arc::default(),
             handed_over: Arc::default(),
             delivery: DeliveryHandle::new().0,
-            stop: tokio_util::sync::CancellationToken::new(),
+            stop: CancellationToken::new(),
         };
-        crate::run_turn(&services, &lane, self.turn, self.task.as_ref()).await.unwrap();
+        let stopping = async {
+            if let Some(after) = stop_after {
+                // Under paused time.
+                tokio::time::sleep(after).await;
+                lane.stop.cancel();
+            }
+        };
+        if stop_after == Some(Duration::ZERO) {
+            lane.stop.cancel();
+        }
+        let (ended, ()) = tokio::join!(crate::run_turn(&services, &lane, self.turn, self.task.as_ref()), stopping);
+        ended.unwrap();
         // What nobody waits for happens too.
         tokio::time::sleep(Duration::from_millis(1)).await;
         drop(services);
-        Played {
+        StageRecord {
             log: log.lock().unwrap().clone(),
             journal: journal.lock().unwrap().clone(),
             requests: requests.lock().unwrap().clone(),
             questions: questions.lock().unwrap().clone(),
-            completed: completed.lock().unwrap().take().expect("the turn was completed"),
+            completed: completed.lock().unwrap().take(),
             changes: changes.lock().unwrap().clone(),
         }
     }

@@ -102,7 +102,7 @@ fn root_makes_no_directory_in_another_users() {
     for command in commands {
         assert_refused(&home, command);
         for directory in [&service, &backups] {
-            assert_eq!(list_tree(directory), [directory.clone()], "{command:?}");
+            assert_eq!(list_tree(directory), std::slice::from_ref(directory), "{command:?}");
         }
         assert!(!home.data_directory().exists(), "{command:?}");
     }
