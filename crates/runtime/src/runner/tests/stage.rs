@@ -52,8 +52,8 @@ pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
     InboundMessage { files: vec![file], ..message }
 }
 
-/// Says `re: ` and what it was told since it last spoke; `hang` asks for a tool that answers when the test lets it, `think`
-/// writes half an answer and no more while the model is paused.
+/// Says `re: ` and what it was told since it last spoke; `hang` calls a tool that answers when the test lets it, `hang twice`
+/// calls it twice in one message, `think` writes half an answer and no more while the model is paused.
 pub(super) struct Echo {
     pub(super) asked: watch::Sender<u32>,
     pub(super) paused: watch::Sender<bool>,
@@ -76,10 +76,15 @@ impl LanguageModel for Echo {
             .collect();
         told.reverse();
         let told = told.join(", ");
-        if told == "hang" {
+        let hangs = match told.as_str() {
+            "hang" => 1,
+            "hang twice" => 2,
+            _ => 0,
+        };
+        if hangs > 0 {
             let call = ModelToolCall { id: "1".into(), name: "hang".into(), arguments: serde_json::json!({}) };
-            let events = [Ok(ModelEvent::Call(call)), Ok(ModelEvent::Done)];
-            return Ok(Box::pin(futures::stream::iter(events)));
+            let calls = std::iter::repeat_n(call, hangs).map(|call| Ok::<_, ModelError>(ModelEvent::Call(call)));
+            return Ok(Box::pin(futures::stream::iter(calls.chain([Ok(ModelEvent::Done)]))));
         }
         let mut paused = self.paused.subscribe();
         let rest = async move {

@@ -10,10 +10,10 @@ use super::server_process::{ServerProcess, get_page};
 /// Returns once the test has written a file. Were it run a second time, its first call would fail.
 const SCRIPT: &str = r#"
 file_write(path="/shared/started.txt", content="once")
-for attempt in range(4000):
+for attempt in range(400):
     if "go.txt" in str(file_list(path="/shared")):
         return "it ran to its end"
-    for pause in range(100000):
+    for pause in range(1000000):
         pass
 fail("nobody let it go")
 "#;
