@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use satchel_domain::{FileReference, InboundMessage, InboxId, Timestamp, TurnId};
+use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
 use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
 use satchel_ports::ledger::{ClaimMode, ClaimedLane, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome};
-use serde_json::Value;
 use uuid::Uuid;
 
+use self::earlier_version::EarlierVersion;
 use crate::{
     error::VerbError,
     lanes::{self, Lane, LaneId},
@@ -17,6 +17,8 @@ use crate::{
     verbs::{conversation_settings, history, reminders, restored_copy, turns},
     work_scope::{TurnSelection, WorkScope},
 };
+
+mod earlier_version;
 
 /// Stores a message and, if asked, claims its lane.
 pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimMode) -> VerbResult<ReceiveOutcome, S> {
@@ -34,6 +36,9 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
     let is_free = !is_own && lanes::is_free(db, &lane);
     let earlier = EarlierVersion::find(db, message).await?;
     if let Some(earlier) = earlier.as_ref().filter(|earlier| earlier.is_same(message)) {
+        // It may come once more, after an edit that has changed something.
+        let arrival = Arrival { db, message, lane: &lane, now, is_held: !is_free };
+        arrival.store_own_key(earlier.sequence).await?;
         return Ok(ReceiveOutcome { turn: earlier.turn, duplicate: true, claimed: None });
     }
     if restored_copy::is_held_back(db, message) {
@@ -107,52 +112,6 @@ async fn new_turn<S: Session>(db: &S, lane: &Lane, mut message: QueuedMessage) -
     })
 }
 
-/// What an edited message was before: its original, or the newest edit that was no longer in time to replace it.
-struct EarlierVersion {
-    sequence: i64,
-    turn: TurnId,
-    message: Value,
-}
-
-impl EarlierVersion {
-    async fn find<S: Session>(db: &S, message: &InboundMessage) -> VerbResult<Option<Self>, S> {
-        let Some(original) = &message.edit_of else { return Ok(None) };
-        let known: Option<(i64, i64, Uuid, Json<Value>)> = db
-            .find(
-                "SELECT inbox.sequence, inbox.lane, inbox.turn, inbox.message FROM inbox_keys \
-                 JOIN inbox ON inbox.sequence = inbox_keys.message \
-                 WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
-                params![message.conversation.channel().as_str(), original.as_str()],
-            )
-            .await?;
-        let Some((sequence, lane, turn, Json(original_message))) = known else { return Ok(None) };
-        let edited: Option<(i64, Uuid, Json<Value>)> = db
-            .find(
-                "SELECT sequence, turn, message FROM inbox WHERE sequence > $1 AND lane = $2 \
-                   AND json_extract(message, '$.edit_of') = $3 ORDER BY sequence DESC LIMIT 1",
-                params![sequence, lane, original.as_str()],
-            )
-            .await?;
-        Ok(Some(match edited {
-            Some((sequence, turn, Json(message))) => Self { sequence, turn: TurnId(turn), message },
-            None => Self { sequence, turn: TurnId(turn), message: original_message },
-        }))
-    }
-
-    /// A text that it has; `None` if it was forgotten.
-    fn text(&self, field: &str) -> Option<&str> {
-        self.message.get(field).and_then(Value::as_str)
-    }
-
-    /// Whether an edit changes nothing that is read of it: platforms report those, too.
-    fn is_same(&self, edit: &InboundMessage) -> bool {
-        let stored = self.message.get("files").cloned().unwrap_or_default();
-        let files: Vec<FileReference> = serde_json::from_value(stored).unwrap_or_default();
-        let name = |file: &FileReference| file.platform_id.clone().unwrap_or_else(|| file.locator.clone());
-        self.text("text") == Some(edit.text.as_str()) && files.iter().map(name).eq(edit.files.iter().map(name))
-    }
-}
-
 /// What a conversation has to do when a message comes.
 struct LaneWork {
     has_unsettled: bool,
@@ -210,7 +169,7 @@ impl<S: Session> Arrival<'_, S> {
             self.overwrite_row(sequence).await?;
             return Ok(TurnId(turn));
         }
-        let (turn, _) = self.add().await?;
+        let (turn, _) = self.add_after(earlier).await?;
         restored_copy::hold_received(self.db, turn).await?;
         Ok(turn)
     }
@@ -235,25 +194,20 @@ impl<S: Session> Arrival<'_, S> {
             Some(turn) if can_be_replaced(turn.state) => {}
             _ => return Ok(None),
         }
-        // It corrects the text that was read, and not the one that nobody will read now.
-        let correction = self.correction(earlier.text("earlier_text"));
-        self.with_message(correction.as_ref().unwrap_or(self.message)).overwrite_row(earlier.sequence).await?;
+        self.with_message(&earlier.replaced_by(self.message)).overwrite_row(earlier.sequence).await?;
         Ok(Some(earlier.turn))
     }
 
     /// Stores the message as [`add`](Self::add) does; an edit with what it corrects.
     async fn add_after(&self, earlier: Option<&EarlierVersion>) -> VerbResult<(TurnId, Option<QueuedMessage>), S> {
-        let correction = self.correction(earlier.and_then(|earlier| earlier.text("text")));
-        self.with_message(correction.as_ref().unwrap_or(self.message)).add().await
+        match earlier {
+            Some(earlier) => self.with_message(&earlier.corrected_by(self.message)).add().await,
+            None => self.add().await,
+        }
     }
 
     fn with_message<'b>(&'b self, message: &'b InboundMessage) -> Arrival<'b, S> {
         Arrival { db: self.db, message, lane: self.lane, now: self.now, is_held: self.is_held }
-    }
-
-    /// The message with what it said before; `None` if that isn't known.
-    fn correction(&self, earlier_text: Option<&str>) -> Option<InboundMessage> {
-        earlier_text.map(|text| InboundMessage { earlier_text: Some(text.to_owned()), ..self.message.clone() })
     }
 
     /// Stores the message in the row of another one, which it replaces.
@@ -281,9 +235,9 @@ impl<S: Session> Arrival<'_, S> {
         self.store_own_key(sequence).await?;
         self.store_files(sequence).await?;
         if let Some(original) = &self.message.edit_of {
-            // Where the original is first heard of by its edit, it is known by it from then on: what comes of it later
-            // is a repeat, and its next edit is one of this message.
-            self.store_key(original, sequence).await?;
+            // The original is known by its newest version from then on, even if it is first heard of by its edit: what comes
+            // of it later is a repeat, and its next edit is one of this message.
+            self.point_key(original, sequence).await?;
         }
         let is_alone = self.message.album.is_none() && self.message.files.is_empty();
         let queued = is_alone.then(|| QueuedMessage {
@@ -372,12 +326,15 @@ impl<S: Session> Arrival<'_, S> {
         Ok(())
     }
 
-    /// Stores another key by which the message is known; one that is known already stays as it is.
-    async fn store_key(&self, key: &str, sequence: i64) -> VerbResult<(), S> {
-        self.db.run(
-            "INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, $3) ON CONFLICT (channel, key) DO NOTHING",
-            params![self.message.conversation.channel().as_str(), key, sequence],
-        ).await?;
+    /// Makes another key lead to the message, whether it is known already or not.
+    async fn point_key(&self, key: &str, sequence: i64) -> VerbResult<(), S> {
+        self.db
+            .run(
+                "INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, $3) \
+                 ON CONFLICT (channel, key) DO UPDATE SET message = excluded.message",
+                params![self.message.conversation.channel().as_str(), key, sequence],
+            )
+            .await?;
         Ok(())
     }
 

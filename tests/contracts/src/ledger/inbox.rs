@@ -110,7 +110,17 @@ pub async fn edit_without_change_is_a_duplicate(fixture: &impl LedgerFixture) {
     assert_eq!((again.turn, again.duplicate), (other_photo.turn, true), "its newest version counts");
     let words = InboundMessage { text: "look here".into(), ..photo("h", "b") };
     assert!(!ledger.inbox.receive(&edit("1h", words), ClaimMode::IfFree).await.unwrap().duplicate);
-    assert_eq!(ledger.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 1, "the last edit took its place");
+    let waiting = async || {
+        let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
+        waiting.into_iter().map(|queued| queued.message.text).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting().await, ["look here"], "the last edit took its place");
+    // The platform delivers again what it doesn't know to have arrived.
+    for key in ["1e", "1g"] {
+        let repeated = ledger.inbox.receive(&edit(key, photo(key, "a")), ClaimMode::IfFree).await.unwrap();
+        assert!(repeated.duplicate, "{key}: {repeated:?}");
+    }
+    assert_eq!(waiting().await, ["look here"], "an old edit that changed nothing undoes no later one");
 }
 
 /// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.

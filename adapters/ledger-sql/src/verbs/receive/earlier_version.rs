@@ -1,0 +1,59 @@
+//! What an edited message was before: its original, or the newest edit that was no longer in time to replace it.
+
+use satchel_domain::{FileReference, InboundMessage, TurnId};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    parameters::Json,
+    params,
+    session::{Session, VerbResult},
+};
+
+/// The version of a message that an edit changes, as it is stored.
+pub(super) struct EarlierVersion {
+    pub(super) sequence: i64,
+    pub(super) turn: TurnId,
+    message: Value,
+}
+
+impl EarlierVersion {
+    /// Finds it by the key of the original, which leads to the newest version.
+    pub(super) async fn find<S: Session>(db: &S, edit: &InboundMessage) -> VerbResult<Option<Self>, S> {
+        let Some(original) = &edit.edit_of else { return Ok(None) };
+        let known: Option<(i64, Uuid, Json<Value>)> = db
+            .find(
+                "SELECT inbox.sequence, inbox.turn, inbox.message FROM inbox_keys \
+                 JOIN inbox ON inbox.sequence = inbox_keys.message \
+                 WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
+                params![edit.conversation.channel().as_str(), original.as_str()],
+            )
+            .await?;
+        Ok(known.map(|(sequence, turn, Json(message))| Self { sequence, turn: TurnId(turn), message }))
+    }
+
+    /// A text that it has; `None` if it was forgotten.
+    fn text(&self, field: &str) -> Option<&str> {
+        self.message.get(field).and_then(Value::as_str)
+    }
+
+    /// Whether an edit changes nothing that is read of it: platforms report those, too.
+    pub(super) fn is_same(&self, edit: &InboundMessage) -> bool {
+        let stored = self.message.get("files").cloned().unwrap_or_default();
+        let files: Vec<FileReference> = serde_json::from_value(stored).unwrap_or_default();
+        let name = |file: &FileReference| file.platform_id.clone().unwrap_or_else(|| file.locator.clone());
+        self.text("text") == Some(edit.text.as_str()) && files.iter().map(name).eq(edit.files.iter().map(name))
+    }
+
+    /// The edit that takes its place, since nobody has read it. What that corrects is what was read before.
+    pub(super) fn replaced_by(&self, edit: &InboundMessage) -> InboundMessage {
+        let earlier_text = self.text("earlier_text").map(str::to_owned);
+        InboundMessage { earlier_text, ..edit.clone() }
+    }
+
+    /// The edit with what it corrects, since that may have been read.
+    pub(super) fn corrected_by(&self, edit: &InboundMessage) -> InboundMessage {
+        let earlier_text = self.text("text").map(str::to_owned);
+        InboundMessage { earlier_text, ..edit.clone() }
+    }
+}
