@@ -50,6 +50,10 @@ pub(crate) const EMPTY_MESSAGE_REASON: &str = "it was written for the bot but is
 /// The field of a message that repeats the one that it replies to.
 const REPLIED_MESSAGE_FIELD: &str = "referenced_message";
 
+/// The fields of a message that show other people: the message that it replies to, whom it mentions, and who gave the command
+/// that it answers.
+const OTHERS_FIELDS: [&str; 4] = [REPLIED_MESSAGE_FIELD, "mentions", "interaction", "interaction_metadata"];
+
 /// The flag of a voice message (Message Flags).
 const VOICE_MESSAGE: u64 = 1 << 13;
 
@@ -199,7 +203,7 @@ impl InboundReader {
             text,
             files,
             message: Some(MessageRef(id)),
-            raw: raw.clone(),
+            raw: stored_message(raw),
             redacted_forms,
             ..InboundMessage::new(snowflake::conversation_id(head.channel_id.0), key, sender(&head.author, nick))
         }))
@@ -317,7 +321,7 @@ impl InboundReader {
                 text,
                 message: message.map(|message| MessageRef(message.id.0.to_string())),
                 pressed: is_press,
-                raw: without_token(raw),
+                raw: without_quotations(&without_token(raw)),
                 ..InboundMessage::new(snowflake::conversation_id(channel.0), key, sender(user, nick))
             })
         });
@@ -335,16 +339,27 @@ pub(crate) fn without_token(raw: &Value) -> Value {
     stripped
 }
 
-/// Returns an event without the messages that its message repeats: of one that can't be read it is unknown who wrote them.
+/// Returns an event without what its messages show of others: of one that can't be read it is unknown whose that is, and so it
+/// is of the bot's message under which somebody has pressed a button.
 pub(crate) fn without_quotations(raw: &Value) -> Value {
     match raw {
         Value::Object(fields) => {
-            let own = fields.iter().filter(|(name, _)| *name != REPLIED_MESSAGE_FIELD);
+            let own = fields.iter().filter(|(name, _)| !OTHERS_FIELDS.contains(&name.as_str()));
             Value::Object(own.map(|(name, value)| (name.clone(), without_quotations(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(without_quotations).collect()),
         other => other.clone(),
     }
+}
+
+/// Returns a message as it is stored where the person may talk whose message it replies to. That message may show something of
+/// others in turn, of whom nobody knows whether they may.
+fn stored_message(raw: &Value) -> Value {
+    let mut stored = raw.clone();
+    if let Some(replied) = stored.get_mut(REPLIED_MESSAGE_FIELD) {
+        *replied = without_quotations(replied);
+    }
+    stored
 }
 
 /// Returns an event without the message that its message replies to, and without that message's author, whom Discord mentions

@@ -13,7 +13,7 @@ use teloxide::types::{ChatId, MessageId, ThreadId};
 
 use self::{
     kinds::{IGNORED_UPDATES, SERVICE_MESSAGE_FIELDS},
-    redaction::{Disclosure, redacted_forms},
+    redaction::{Disclosure, redacted_forms, stored_update, without_quotations},
 };
 use super::{
     albums::{Album, AlbumTracker},
@@ -103,7 +103,8 @@ impl InboundReader {
             }
         }
         // None of these needs to be buffered: each is parsed again in its turn, and confirmed with the others.
-        self.albums.release(|message| updates.contains(&message.raw));
+        let scanned: Vec<Value> = updates.iter().map(stored_update).collect();
+        self.albums.release(|message| scanned.contains(&message.raw));
     }
 
     /// Removes buffered items that were stored with the item that mentions the bot.
@@ -238,7 +239,7 @@ impl InboundReader {
             files,
             album: head.media_group_id.clone(),
             message: Some(MessageRef(head.message_id.to_string())),
-            raw: update.clone(),
+            raw: stored_update(update),
             redacted_forms,
             ..InboundMessage::new(parsed.address.conversation(), key, sender)
         };
@@ -268,7 +269,7 @@ impl InboundReader {
                 text: command,
                 message: Some(MessageRef(head.message_id.to_string())),
                 pressed: true,
-                raw: update.clone(),
+                raw: without_quotations(update),
                 ..InboundMessage::new(
                     head.address().conversation(),
                     format!("callback:{id}"),

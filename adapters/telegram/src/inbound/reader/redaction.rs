@@ -15,8 +15,8 @@ use crate::inbound::{
 /// The kinds of updates that have a message.
 const MESSAGE_KINDS: [&str; 4] = ["message", "channel_post", "edited_message", "edited_channel_post"];
 
-/// The fields of a message that repeat another one.
-const QUOTATION_FIELDS: [&str; 3] = ["reply_to_message", "external_reply", "quote"];
+/// The fields of a message that repeat another one, or a story.
+const QUOTATION_FIELDS: [&str; 4] = ["reply_to_message", "external_reply", "quote", "reply_to_story"];
 
 /// How much of other people's messages is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +51,12 @@ pub(super) fn redacted_forms(
     forms.into_iter().filter_map(form).collect()
 }
 
-/// Returns an update without the messages that its message repeats: of one that can't be read it is unknown who wrote them.
+/// Returns an update without what its messages show of others: of one that can't be read it is unknown whose that is, and so it
+/// is of what the bot's message says under which somebody has pressed a button.
 pub(crate) fn without_quotations(update: &Value) -> Value {
     match update {
         Value::Object(fields) => {
-            let own = fields.iter().filter(|(name, _)| !QUOTATION_FIELDS.contains(&name.as_str()));
+            let own = fields.iter().filter(|(name, _)| !is_quotation(name) && !is_origin(name));
             Value::Object(own.map(|(name, value)| (name.clone(), without_quotations(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(without_quotations).collect()),
@@ -90,23 +91,47 @@ fn origin_author(origin: &MessageOrigin) -> Option<Sender> {
     origin.chat.is_none().then(|| Sender::new("", sanitize_name(&origin.name())))
 }
 
-/// Returns an update as it is stored: without what is somebody else's.
-fn redact_update(update: &Value, disclosure: Disclosure) -> Value {
-    let mut redacted = update.clone();
-    for kind in MESSAGE_KINDS {
-        let Some(message) = redacted.get_mut(kind).and_then(Value::as_object_mut) else { continue };
-        remove_origin(message);
-        if let Some(replied) = message.get_mut("reply_to_message").and_then(Value::as_object_mut) {
-            remove_origin(replied);
+/// Returns an update as it is stored where everybody may talk whose messages its sender forwards or replies to. Those messages
+/// may show something of others in turn, of whom nobody knows whether they may.
+pub(super) fn stored_update(update: &Value) -> Value {
+    let mut stored = update.clone();
+    for message in messages_mut(&mut stored) {
+        message.remove("reply_to_story");
+        let Some(replied) = message.get_mut("reply_to_message").and_then(Value::as_object_mut) else { continue };
+        if replied.contains_key("forum_topic_created") {
+            // In a topic every message replies to the one by which somebody opened it.
+            message.remove("reply_to_message");
+        } else {
+            replied.retain(|field, _| !is_quotation(field) && !is_origin(field));
         }
+    }
+    stored
+}
+
+/// Returns an update as it is stored where these people may not talk: without what is theirs.
+fn redact_update(update: &Value, disclosure: Disclosure) -> Value {
+    let mut redacted = stored_update(update);
+    for message in messages_mut(&mut redacted) {
+        message.retain(|field, _| !is_origin(field));
         if disclosure == Disclosure::WithoutReply {
             let is_manual = message.get("quote").and_then(|quote| quote.get("is_manual")) == Some(&Value::Bool(true));
-            message.retain(|field, _| !QUOTATION_FIELDS.contains(&field.as_str()) || (field == "quote" && is_manual));
+            message.retain(|field, _| !is_quotation(field) || (field == "quote" && is_manual));
         }
     }
     redacted
 }
 
-fn remove_origin(message: &mut Map<String, Value>) {
-    message.retain(|field, _| !field.starts_with("forward_"));
+/// The message of an update.
+fn messages_mut(update: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let fields = update.as_object_mut().into_iter().flatten();
+    fields.filter(|(kind, _)| MESSAGE_KINDS.contains(&kind.as_str())).filter_map(|(_, message)| message.as_object_mut())
+}
+
+fn is_quotation(field: &str) -> bool {
+    QUOTATION_FIELDS.contains(&field)
+}
+
+/// Whether a field of a message names who wrote what it forwards.
+fn is_origin(field: &str) -> bool {
+    field.starts_with("forward_")
 }

@@ -59,9 +59,36 @@ fn reply_to_a_stranger_shows_nothing_of_theirs() {
         assert_eq!(read(&direct(answer("and now?", replied(json!({ "author": by }))))).redacted_forms, [], "{by}");
     }
     assert_eq!(read(&direct(passed_on(json!({ "content": "news" })))).redacted_forms, []);
-    let unreadable =
-        json!({ "id": 5, "referenced_message": replied(json!({})), "message": { "referenced_message": 1 } });
+    let unreadable = json!({
+        "id": 5, "referenced_message": replied(json!({})), "mentions": [bob()], "message": { "referenced_message": 1 },
+    });
     assert_eq!(without_quotations(&unreadable), json!({ "id": 5, "message": {} }));
+}
+
+/// Catches: what a message that is replied to shows of a third person, which is stored because its author may talk.
+#[test]
+fn message_that_is_replied_to_keeps_nothing_of_others() {
+    let eve = json!({ "id": "44", "username": "eve" });
+    for of_eve in [
+        json!({ "mentions": [eve] }),
+        json!({ "referenced_message": replied(json!({ "author": eve })) }),
+        json!({ "interaction_metadata": { "id": "7", "user": eve } }),
+    ] {
+        let raw = read(&direct(answer("this", replied(of_eve)))).raw.to_string();
+        assert!(!raw.contains(r#""eve""#) && raw.contains("my plan"), "{raw}");
+    }
+}
+
+/// Catches: the message to which the bot has replied, and its author, in each press of a button under the reply.
+#[test]
+fn pressed_button_keeps_nothing_of_what_the_bot_replied_to() {
+    let mut press = button("/stop");
+    press["message"]["referenced_message"] = replied(json!({}));
+    press["message"]["mentions"] = json!([bob()]);
+    let said = read_interaction(&press).1.expect("a command");
+    let raw = said.raw.to_string();
+    assert!(!raw.contains("my plan") && !raw.contains("bob"), "{raw}");
+    assert_eq!(said.raw["message"]["id"], press["message"]["id"]);
 }
 
 /// A message as the history has it.

@@ -110,9 +110,69 @@ fn messages_of_the_bot_of_programs_and_of_channels_are_no_strangers() {
 
 #[test]
 fn update_that_cannot_be_read_keeps_no_quotation() {
-    let update = json!({ "message": { "text": 5, "reply_to_message": of_bob(json!({})), "from": ann() } });
+    let origin = json!({ "type": "user", "date": 1, "sender_user": bob() });
+    let update = json!({ "message": {
+        "text": 5, "reply_to_message": of_bob(json!({})), "from": ann(), "forward_origin": origin, "forward_from": bob(),
+        "reply_to_story": { "id": 1, "chat": bob() },
+    } });
     let raw = redaction::without_quotations(&update);
     assert_eq!(raw, json!({ "message": { "text": 5, "from": ann() } }));
+}
+
+fn eve() -> Value {
+    json!({ "id": 44, "is_bot": false, "first_name": "Eve" })
+}
+
+/// Catches: what a message that is replied to shows of a third person, which is stored because its author may talk.
+#[test]
+fn message_that_is_replied_to_keeps_nothing_of_others() {
+    let origin = json!({ "type": "user", "date": 1, "sender_user": eve() });
+    for of_eve in [
+        json!({ "external_reply": { "origin": origin, "message_id": 77 } }),
+        json!({ "quote": { "text": "Eve's words", "position": 0 } }),
+        json!({ "forward_origin": origin, "forward_from": eve() }),
+        json!({ "reply_to_story": { "id": 1, "chat": eve() } }),
+        json!({ "reply_to_message": of_bob(json!({ "from": eve() })) }),
+    ] {
+        let said = json!({
+            "text": "@satchel_bot this", "entities": entity("mention", 0, 12), "reply_to_message": of_bob(of_eve),
+        });
+        let raw = read(&update("message", message(group(), said))).raw.to_string();
+        assert!(!raw.contains("Eve") && raw.contains("my secret"), "{raw}");
+    }
+    let story = json!({ "text": "nice", "reply_to_story": { "id": 1, "chat": eve() } });
+    assert!(!read(&update("message", message(private(), story))).raw.to_string().contains("Eve"));
+}
+
+/// Catches: whoever has opened a topic, in each message of it.
+#[test]
+fn message_in_a_topic_keeps_nothing_of_who_opened_it() {
+    let opened = json!({
+        "message_id": 3, "date": 1, "chat": group(), "from": eve(), "forum_topic_created": { "name": "Trip", "icon_color": 1 },
+    });
+    let said = json!({
+        "text": "@satchel_bot hi", "entities": entity("mention", 0, 12), "message_thread_id": 3, "is_topic_message": true,
+        "reply_to_message": opened,
+    });
+    let read = read(&update("message", message(group(), said)));
+    assert_eq!(read.conversation.to_string(), "telegram:-100123/3");
+    assert!(!read.raw.to_string().contains("Eve"), "{}", read.raw);
+}
+
+/// Catches: the message to which the bot has replied, in each press of a button under the reply.
+#[test]
+fn pressed_button_keeps_nothing_of_what_the_bot_replied_to() {
+    let question = json!({
+        "message_id": 20, "date": 1, "chat": group(), "from": satchel(), "text": "May I?",
+        "reply_to_message": of_bob(json!({ "from": eve() })),
+    });
+    let press = json!({ "id": "777", "from": bob(), "message": question, "chat_instance": "1", "data": "/files" });
+    let InboundEvent::ButtonPressed { message: Some(said), .. } = reader().read(&update("callback_query", press))
+    else {
+        panic!("a press");
+    };
+    let raw = said.raw.to_string();
+    assert!(!raw.contains("Eve") && !raw.contains("secret") && raw.contains("May I?"), "{raw}");
 }
 
 #[test]
