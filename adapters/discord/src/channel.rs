@@ -18,16 +18,16 @@ use satchel_ports::{
     PostRequest,
 };
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     DiscordSettings,
     cache::GuildCache,
-    classify::{ApiOperation, classify_error, is_reply_error, is_size_limit},
+    classify::{ApiOperation, classify_error, is_read_denied, is_reply_error, is_size_limit},
     fetch, lookup,
     rest::{ApiRequest, CallError, DiscordError, OWN_USER_PATH, RestClient},
     send::{self, ComposeError, ComposedMessage, SentMessage},
-    snowflake::{ConversationAddress, channel_name, message_id},
+    snowflake::{self, ConversationAddress, channel_name, message_id},
 };
 
 /// How long a typing indicator is not sent again; Discord shows it for ten seconds.
@@ -281,6 +281,31 @@ impl Channel for DiscordChannel {
         capabilities
     }
 
+    async fn find_parents(&self, conversation: &ConversationId) -> Result<Vec<ConversationId>, SendError> {
+        let Some(ConversationAddress::Channel(channel)) = ConversationAddress::parse(conversation) else {
+            return Ok(Vec::new());
+        };
+        let mut parents = Vec::new();
+        let mut next = Some(channel);
+        // A thread and its channel; what is around the category of that is its guild, which isn't a chat.
+        for _ in 0..2 {
+            let Some(inner) = next.take() else { break };
+            let request = ApiRequest::get(format!("/channels/{inner}")).low_priority();
+            let found: Value = match self.client.request(request).await {
+                Ok(found) => found,
+                // The bot can write nothing in what it can't see.
+                Err(error) if is_read_denied(&error) => break,
+                Err(error) => return Err(classify_error(error, ApiOperation::Harmless)),
+            };
+            let recipients = found.get("recipients").and_then(Value::as_array).into_iter().flatten();
+            parents
+                .extend(recipients.filter_map(|person| snowflake::read(person, "id")).filter_map(private_conversation));
+            next = snowflake::read(&found, "parent_id");
+            parents.extend(next.map(snowflake::conversation_id));
+        }
+        Ok(parents)
+    }
+
     fn state(&self) -> ChannelState {
         self.client.account().state()
     }
@@ -379,6 +404,11 @@ fn message_gone() -> SendError {
     SendError::Refused { refusal: Refusal::TargetGone, reason: "it is not a Discord message".to_owned() }
 }
 
+/// The name of a person's private chat, whose own id tells nothing of them.
+fn private_conversation(person: u64) -> Option<ConversationId> {
+    ConversationId::new(channel_name(), format!("@{person}")).ok()
+}
+
 /// Maps a compose error to the part's outcome; nothing was sent.
 fn compose_failure(error: ComposeError) -> SendError {
     let (refusal, reason) = match error {
@@ -406,6 +436,7 @@ mod tests {
             api_url: Some("http://127.0.0.1:9".into()),
             capabilities: tables::discord(),
             answers_in: Vec::new(),
+            needs_parents: false,
             commands: Vec::new(),
         };
         let fetcher = Arc::new(HttpFetcher::new(FetchSettings::default()));

@@ -102,7 +102,16 @@ impl DiscordListener {
         };
         let store_stop = stop.clone();
         let state = StoreState::default();
-        let store = InboundStore { inbound, reader, rest: rest.clone(), cache, timeouts, stop: store_stop, state };
+        let store = InboundStore {
+            inbound,
+            reader,
+            rest: rest.clone(),
+            cache,
+            needs_parents: settings.needs_parents,
+            timeouts,
+            stop: store_stop,
+            state,
+        };
         let processing = InboundProcessor::new(store, checkpoint).run(received);
         let registering = interactions::register_commands(&rest, identity.application_id, &settings.commands, &stop);
         let (result, (), ()) = tokio::join!(listening, processing, registering);

@@ -43,6 +43,9 @@ pub struct DiscordSettings {
     pub capabilities: ChannelCapabilities,
     /// The ids of channels where it answers without being mentioned; `*` means all of them.
     pub answers_in: Vec<String>,
+    /// Whether a message in a guild waits for as long as Discord doesn't say which channel and category it is in: with those,
+    /// another agent would answer.
+    pub needs_parents: bool,
     /// The commands that Discord offers while a person types.
     pub commands: Vec<SlashCommand>,
 }

@@ -197,6 +197,15 @@ impl Channel for TelegramChannel {
         capabilities
     }
 
+    async fn find_parents(&self, conversation: &ConversationId) -> Result<Vec<ConversationId>, SendError> {
+        // A private chat has the id of its person.
+        let person = ConversationAddress::parse(conversation).filter(|address| !address.is_group());
+        Ok(person
+            .and_then(|person| ConversationId::new(channel_name(), format!("@{}", person.chat)).ok())
+            .into_iter()
+            .collect())
+    }
+
     fn state(&self) -> ChannelState {
         self.client.account().state()
     }

@@ -93,6 +93,9 @@ pub enum BuildError {
     /// The agents can't be declared so, for example because two have the same name.
     #[error(transparent)]
     Agent(#[from] InvalidAgentError),
+    /// A locked chat has no agent: everybody could choose one there.
+    #[error("{0} is locked, but it has no agent; name one in `chat_agents`")]
+    LockedChat(ConversationId),
     /// An agent names a model that isn't in [`Ports::models`].
     #[error("the agent `{agent}` can't have the model {model:?}: {models}")]
     AgentModel {
@@ -175,7 +178,12 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let tools = tools.for_model(&tool_services);
     let mut default_agent = AgentProfile::default_agent(model, Toolbox::new(tools.clone()));
     default_agent.instructions = options.instructions.unwrap_or(default_agent.instructions);
+    let without_agent =
+        options.locked_chats.iter().filter(|chat| !options.chat_agents.contains_key(*chat)).min().cloned();
     let agents = build_profiles(default_agent, &tools, &models, options.agents, options.chat_agents)?;
+    if let Some(chat) = without_agent {
+        return Err(BuildError::LockedChat(chat));
+    }
     let agents = agents.with_locked_chats(options.locked_chats).with_models(models);
     let access = Arc::new(options.access);
     let is_owner: OwnerCheck = {
@@ -298,6 +306,15 @@ mod tests {
 
     fn error(channels: &[&'static str], tools: &[&'static str]) -> Option<String> {
         build(ports(channels, tools), SatchelOptions::default()).err().map(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn locked_chat_without_an_agent_is_an_error_of_build() {
+        let locked_chats: [ConversationId; 2] = ["board:1", "board:2"].map(|chat| chat.parse().unwrap());
+        let chat_agents = HashMap::from([(locked_chats[0].clone(), "default".to_owned())]);
+        let options = SatchelOptions { chat_agents, locked_chats: locked_chats.into(), ..SatchelOptions::default() };
+        let error = build(ports(&["board"], &[]), options).err().expect("one has none").to_string();
+        assert_eq!(error, "board:2 is locked, but it has no agent; name one in `chat_agents`");
     }
 
     #[tokio::test]

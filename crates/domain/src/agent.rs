@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::{ConversationId, InboundMessage, Sender};
+use crate::{ChannelName, ConversationId, InboundMessage, Sender};
 
 /// The name of the agent that answers where no other one is chosen.
 pub const DEFAULT_AGENT: &str = "default";
@@ -108,6 +108,12 @@ impl AgentDirectory {
     #[must_use]
     pub fn with_locked_chats(self, chats: impl IntoIterator<Item = ConversationId>) -> Self {
         Self { locked: chats.into_iter().collect(), ..self }
+    }
+
+    /// Whether a chat of the channel has an agent without anybody choosing it.
+    #[must_use]
+    pub fn has_chats(&self, channel: &ChannelName) -> bool {
+        self.chats.keys().any(|chat| chat.channel() == channel)
     }
 
     /// All agents, the default one first.

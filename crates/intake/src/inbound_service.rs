@@ -7,8 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelName, ConversationId, HistoryMessage, InboundMessage, RedactedForm, Sender, TurnId, UndecodableUpdate,
-    inbound::ClientContext, reference_block, script::parse_script_message,
+    AgentDirectory, ChannelName, ConversationId, HistoryMessage, InboundMessage, RedactedForm, Sender, TurnId,
+    UndecodableUpdate, inbound::ClientContext, reference_block, script::parse_script_message,
 };
 use satchel_ports::{
     BusEvent, Channel, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings,
@@ -39,8 +39,9 @@ pub(crate) struct InboundPipeline {
     refusals: Arc<Mutex<RefusalLog>>,
     /// The channels whose lanes are worked on; `None` for all.
     hosted: Option<Arc<HashSet<ChannelName>>>,
-    /// The channels that know who can write in their conversations.
+    /// The channels that know who can write in their conversations, and what those are part of.
     channels: Arc<HashMap<ChannelName, Arc<dyn Channel>>>,
+    agents: Arc<AgentDirectory>,
 }
 
 /// The channel of a message isn't hosted, so nobody would ever work on it.
@@ -75,6 +76,7 @@ impl InboundService {
                 refusals: Arc::default(),
                 hosted: None,
                 channels: Arc::default(),
+                agents: Arc::default(),
             },
             workspace,
         }
@@ -87,10 +89,17 @@ impl InboundService {
         self
     }
 
-    /// Lets these channels say who can write in their conversations.
+    /// Lets these channels say who can write in their conversations, and what those are part of.
     #[must_use]
     pub fn with_channels(mut self, channels: HashMap<ChannelName, Arc<dyn Channel>>) -> Self {
         self.pipeline.channels = Arc::new(channels);
+        self
+    }
+
+    /// Looks up what Satchel's own messages need where chats have agents of their own.
+    #[must_use]
+    pub fn with_agents(mut self, agents: Arc<AgentDirectory>) -> Self {
+        self.pipeline.agents = agents;
         self
     }
 
@@ -213,6 +222,17 @@ impl InboundPipeline {
     pub(crate) fn can_write(&self, conversation: &ConversationId, sender: &Sender) -> bool {
         let channel = self.channels.get(conversation.channel());
         channel.is_none_or(|channel| channel.can_write(conversation, sender))
+    }
+
+    /// Adds to a message of Satchel's own the chats that its conversation is part of, which may have an agent. Without them
+    /// another agent would answer, so where they can't be found out the message has to wait.
+    pub(crate) async fn add_parents(&self, mut message: InboundMessage) -> Result<InboundMessage, InboundError> {
+        let name = message.conversation.channel();
+        if let Some(channel) = self.channels.get(name).filter(|_| self.agents.has_chats(name)) {
+            let found = channel.find_parents(&message.conversation).await;
+            message.parents = found.map_err(|error| InboundError(Box::new(error)))?;
+        }
+        Ok(message)
     }
 
     /// Stores a message and hands its lane on, if it could be claimed.

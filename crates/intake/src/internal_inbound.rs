@@ -20,11 +20,11 @@ impl InternalInbound {
     /// people's messages. A repeated key is a redelivery.
     ///
     /// # Errors
-    /// When its channel isn't hosted, or it could not be stored.
+    /// When its channel isn't hosted, it isn't known whose agent answers there, or it could not be stored.
     pub async fn accept(&self, system_task: SystemTask, message: InboundMessage) -> Result<TurnId, InboundError> {
         self.pipeline.check_hosted(message.conversation.channel())?;
         let pipeline = self.pipeline.clone();
-        let message = InboundMessage { system_task: Some(system_task), ..message };
+        let message = InboundMessage { system_task: Some(system_task), ..pipeline.add_parents(message).await? };
         run_to_completion(async move { pipeline.enqueue(message).await }).await
     }
 

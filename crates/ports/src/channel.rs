@@ -179,6 +179,14 @@ pub trait Channel: Send + Sync {
         true
     }
 
+    /// Returns the chats that a conversation is part of, as in [`satchel_domain::InboundMessage::parents`]; of a private chat
+    /// also the one that is called `@` and the id of its person. The default is for a channel whose conversations are part of
+    /// nothing.
+    async fn find_parents(&self, conversation: &ConversationId) -> Result<Vec<ConversationId>, SendError> {
+        let _ = conversation;
+        Ok(Vec::new())
+    }
+
     /// Returns whether the channel can be used. The default is for a channel without an account that could be refused.
     fn state(&self) -> ChannelState {
         ChannelState::Open

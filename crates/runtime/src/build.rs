@@ -77,7 +77,8 @@ pub fn build(context: WorkerContext) -> Satchel {
     let (access, workspace, links) = (Arc::clone(access), Arc::clone(workspace), services.links.clone());
     let inbound_service = InboundService::new(ledger, clock, bus, claim_sender, access, workspace, links)
         .with_hosted_channels(hosted)
-        .with_channels(channels.clone());
+        .with_channels(channels.clone())
+        .with_agents(Arc::clone(services.agents.directory()));
     let internal_inbound = inbound_service.internal_inbound();
     let tools = services.agents.default_agent().tools.specs();
     let runner = Runner { lanes: LaneRunner::new(context, claim_receiver), maintenance };

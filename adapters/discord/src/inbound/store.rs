@@ -59,6 +59,8 @@ pub(super) struct InboundStore {
     pub(super) reader: InboundReader,
     pub(super) rest: RestClient,
     pub(super) cache: Arc<GuildCache>,
+    /// Whether nothing is read without the parents of its channel.
+    pub(super) needs_parents: bool,
     pub(super) timeouts: GatewayTimeouts,
     /// Ends all retries.
     pub(super) stop: CancellationToken,
@@ -232,11 +234,7 @@ impl InboundStore {
     pub(super) async fn store(&self, job: StoreJob) -> Result<StoreOutcome, Cancelled> {
         let job = match job {
             StoreJob::Unresolved { channel, name, data, has_message_content } => {
-                let guild = snowflake::read(&data, "guild_id");
-                let failures = self.look_up(channel, guild, &self.state.lookups, RetryMode::UntilSuccess).await?;
-                for (place, error) in failures {
-                    tracing::warn!(place, %error, "channel metadata from Discord could not be decoded; continuing without it");
-                }
+                self.prepare_channel(channel, snowflake::read(&data, "guild_id")).await?;
                 match self.read(&name, &data, has_message_content) {
                     Some(job) => job,
                     None => return Ok(StoreOutcome::default()),
@@ -259,6 +257,28 @@ impl InboundStore {
             StoreJob::Undecodable(_) | StoreJob::Unresolved { .. } => None,
         };
         Ok(StoreOutcome { interaction, direct_sender })
+    }
+
+    /// Looks up what the events of a channel need to be read. What Discord doesn't tell is done without, unless it decides
+    /// who answers.
+    async fn prepare_channel(&self, channel: u64, guild: Option<u64>) -> Result<(), Cancelled> {
+        if !self.needs_parents {
+            for (place, error) in self.look_up(channel, guild, &self.state.lookups, RetryMode::UntilSuccess).await? {
+                tracing::warn!(place, %error, "channel metadata from Discord could not be decoded; continuing without it");
+            }
+            return Ok(());
+        }
+        let mut attempts = 0;
+        // Each look-up is a new one: an event of a channel that was looked up isn't waited for.
+        while let Some((place, error)) =
+            self.look_up(channel, guild, &LookupCache::default(), RetryMode::UntilSuccess).await?.pop()
+        {
+            tracing::warn!(place, %error, "channel metadata from Discord could not be decoded; messages there wait for it");
+            self.pause(self.timeouts.retry_delay(attempts)).await?;
+            attempts = attempts.saturating_add(1);
+        }
+        self.state.lookups.insert(channel);
+        Ok(())
     }
 
     /// Returns whether the sender may talk to the bot.

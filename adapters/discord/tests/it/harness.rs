@@ -71,6 +71,7 @@ impl GatewayHarness {
             api_url: Some(fake.api_url().into()),
             capabilities,
             answers_in: vec!["*".to_owned()],
+            needs_parents: false,
             commands: vec![SlashCommand {
                 name: "files".into(),
                 description: "Lists your files".into(),

@@ -61,6 +61,7 @@ pub(crate) fn settings(discord: &FakeDiscord, capabilities: ChannelCapabilities)
         api_url: Some(discord.api_url().into()),
         capabilities,
         answers_in: Vec::new(),
+        needs_parents: false,
         commands: Vec::new(),
     }
 }

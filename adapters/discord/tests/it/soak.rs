@@ -106,6 +106,7 @@ impl Soak {
             api_url: Some(fake.api_url().into()),
             capabilities: ChannelCapabilities { rate_limits: None, ..tables::discord() },
             answers_in: vec!["*".to_owned()],
+            needs_parents: false,
             commands: Vec::new(),
         };
         let said = Said::default();

@@ -88,6 +88,7 @@ impl OpenChannel {
                     api_url: Some(address.into()),
                     capabilities,
                     answers_in: vec!["*".to_owned()],
+                    needs_parents: false,
                     commands: Vec::new(),
                 };
                 let timeouts = HttpTimeouts { connect, response, idle: response };

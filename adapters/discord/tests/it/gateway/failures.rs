@@ -463,3 +463,25 @@ async fn unresolvable_channel_is_not_silent_forever() {
     assert_eq!(log.lines_with("continuing without it"), 2, "{}", log.text());
     listening.stop().await;
 }
+
+/// The attack: a thread of a locked channel, while Discord doesn't say which channel it is of: another agent would answer.
+#[tokio::test]
+async fn thread_messages_wait_for_the_channel_that_decides_who_answers() {
+    let place = "GET /channels/{}";
+    let mut harness = GatewayHarness::start().await;
+    harness.settings.needs_parents = true;
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
+    let listening = harness.connected(&taker).await;
+    listening.stop().await;
+    harness.fake.gateway().wait_connected(0).await.expect("it has heard that we left");
+    harness.fake.script(place, FaultTiming::Every, Fault::ServerError);
+    let listening = harness.listen(&taker);
+    harness.fake.person_says(THREAD, ANN, "one");
+    wait_until("the look-up is given up twice", || log.lines_with("messages there wait for it") >= 2).await;
+    assert!(taker.taken().is_empty());
+    harness.fake.clear_script();
+    taker.takes(1).await;
+    assert_eq!(taker.taken()[0].parents[0].to_string(), format!("discord:{GENERAL}"));
+    listening.stop().await;
+}

@@ -140,6 +140,7 @@ impl PlatformFixture for OutboundHarness {
             api_url: options.api_url.map(SecretString::from),
             capabilities: unpaced(),
             answers_in: Vec::new(),
+            needs_parents: false,
             commands: Vec::new(),
         };
         let timeouts = HttpTimeouts { response: options.response_timeout, ..SHORT };
@@ -236,3 +237,16 @@ impl PlatformFixture for OutboundHarness {
 }
 
 satchel_contracts::platform_contract!(OutboundHarness);
+
+#[tokio::test]
+async fn chats_around_a_thread_and_the_person_of_a_direct_channel_are_found() {
+    let harness = OutboundHarness::new().await;
+    let thread = harness.discord.thread(harness.place, 9_120, "a thread");
+    let direct = harness.discord.direct(PERSON);
+    let parents = async |key: String| harness.channel.find_parents(&conversation(&key)).await;
+    assert_eq!(parents(thread.to_string()).await, Ok(vec![conversation(&harness.place.to_string())]));
+    assert_eq!(parents(direct.to_string()).await, Ok(vec![conversation(&format!("@{PERSON}"))]));
+    assert_eq!(parents("1".to_owned()).await, Ok(Vec::new()), "the bot can't see it");
+    harness.discord.script("GET /channels/{}", FaultTiming::Every, Fault::ServerError);
+    assert!(matches!(parents(thread.to_string()).await, Err(SendError::NotSent { .. })));
+}

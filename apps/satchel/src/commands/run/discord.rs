@@ -76,6 +76,7 @@ fn settings(loaded: &LoadedConfig, menu: &[(&str, &str)], names: &CommandNames) 
         api_url: discord.api_url.clone().map(|url| url.0),
         capabilities,
         answers_in: discord.channels.0.clone(),
+        needs_parents: !config.discord.locked_chats().is_empty(),
         commands: menu.iter().map(command).collect(),
     })
 }

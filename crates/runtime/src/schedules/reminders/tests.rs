@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use satchel_domain::{ReminderAuthor, ReminderId, Sender, TurnId};
+use satchel_domain::{
+    AgentDirectory, AgentSummary, ConversationId, ReminderAuthor, ReminderId, Sender, TurnId, agent::AgentChat,
+    delivery::SendError,
+};
 use satchel_intake::{
     InboundService,
     access::{AccessPolicy, ChannelAccess},
@@ -20,6 +23,7 @@ use uuid::Uuid;
 use super::*;
 
 const CONVERSATION: &str = "telegram:7";
+const PARENT: &str = "telegram:-9";
 
 /// A conversation on a disk, and the clock on the wall.
 struct ReminderHarness {
@@ -28,6 +32,15 @@ struct ReminderHarness {
     allowed: Vec<String>,
     /// Who can write in the conversation.
     members: Vec<String>,
+    /// The channel that the conversation is a thread of; `None` while its platform can't be reached.
+    parent: Option<ConversationId>,
+}
+
+/// Children's channel, and the agent that always answers there.
+fn agents() -> AgentDirectory {
+    let chats = HashMap::from([(PARENT.parse().unwrap(), "kids".to_owned())]);
+    let kids = AgentSummary { name: "kids".to_owned(), ..AgentSummary::default_agent() };
+    AgentDirectory::new([kids], chats).unwrap().with_locked_chats([PARENT.parse().unwrap()])
 }
 
 impl ReminderHarness {
@@ -35,7 +48,8 @@ impl ReminderHarness {
         let clock = Arc::new(ManualClock::at(at(now)));
         let people = vec!["7".to_owned(), "8".to_owned()];
         let directory = tempfile::tempdir().unwrap();
-        let harness = Self { directory, clock, allowed: people.clone(), members: people };
+        let parent = Some(PARENT.parse().unwrap());
+        let harness = Self { directory, clock, allowed: people.clone(), members: people, parent };
         let first = InboundMessage::new(CONVERSATION.parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
         harness.open().await.receive(&first, ClaimMode::Never).await.unwrap();
         harness
@@ -59,8 +73,14 @@ impl ReminderHarness {
         let mut members = MockChannel::new();
         let ids = self.members.clone();
         members.expect_can_write().returning(move |_, sender| ids.contains(&sender.id));
+        let parent = self.parent.clone();
+        members.expect_find_parents().returning(move |_| {
+            let unreachable = || SendError::NotSent { retry_after_ms: None, reason: "it can't be reached".to_owned() };
+            Ok(vec![parent.clone().ok_or_else(unreachable)?])
+        });
         let members = Arc::new(members) as Arc<dyn Channel>;
-        let inbound = inbound.with_channels(HashMap::from([(channel.clone(), members)]));
+        let inbound =
+            inbound.with_channels(HashMap::from([(channel.clone(), members)])).with_agents(Arc::new(agents()));
         ReminderScheduler {
             reminders: reminders.map_or(ledger.reminders, |reminders| Arc::new(reminders)),
             inbound: inbound.internal_inbound(),
@@ -304,4 +324,21 @@ async fn missed_reminders_are_listed_and_skipped() {
     harness.look().await;
     assert_eq!(harness.prompts_due().await, ["Tuesday 2026-12-08 at 09:00 (Europe/Berlin)"], "the daily one goes on");
     assert_eq!(harness.delivered().await.len(), 1, "nothing else was delivered");
+}
+
+/// The attack: a child in a thread of the children's channel lets the agent that may do everything answer later.
+#[tokio::test]
+async fn reminder_in_a_thread_of_a_locked_channel_is_answered_by_its_agent() {
+    let mut harness = ReminderHarness::new("2026-12-03T10:00:00+01:00").await;
+    harness.create(reminder("7", prompt(), "2026-12-03T09:59:00+01:00")).await;
+    let parent = harness.parent.take();
+    assert!(harness.process(None).await.run_due(&mut None).await.is_err(), "nobody knows who answers there");
+    assert_eq!(harness.delivered().await, []);
+    harness.parent = parent;
+    harness.look().await;
+    let query = TurnQuery { conversation: CONVERSATION.parse().unwrap(), before: None, limit: 100 };
+    let turns = harness.open().await.turns(&query).await.unwrap();
+    let mut messages = turns.iter().flat_map(|turn| &turn.messages).map(|queued| &queued.message);
+    let due = messages.find(|message| message.system_task.is_some()).expect("it is delivered");
+    assert_eq!(agents().current(&AgentChat::from_message(due), Some("default")).name, "kids");
 }

@@ -30,6 +30,10 @@ impl Channel for CrashWrapper<Arc<dyn Channel>> {
         self.inner.can_write(conversation, sender)
     }
 
+    async fn find_parents(&self, conversation: &ConversationId) -> Result<Vec<ConversationId>, SendError> {
+        self.inner.find_parents(conversation).await
+    }
+
     fn state(&self) -> ChannelState {
         self.inner.state()
     }
