@@ -229,6 +229,16 @@ pub struct RedactedForm {
 }
 
 impl InboundMessage {
+    /// Marks its files as those that the conversation may have already, whichever form it takes.
+    #[must_use]
+    pub fn with_quoted_files(mut self) -> Self {
+        let forms = self.redacted_forms.iter_mut().map(|form| &mut form.files);
+        for files in std::iter::once(&mut self.files).chain(forms) {
+            *files = std::mem::take(files).into_iter().map(FileReference::into_quoted).collect();
+        }
+        self
+    }
+
     /// Makes a message without text and files.
     #[must_use]
     pub fn new(conversation: ConversationId, key: String, sender: Sender) -> Self {

@@ -190,12 +190,8 @@ impl InboundReader {
             Some(time) if edited => (format!("{id}:{time}"), Some(id.clone())),
             _ => (id.clone(), None),
         };
-        // The files that an edited message still has are the same files.
-        let files = match edit_of {
-            Some(_) => files.into_iter().map(FileReference::into_quoted).collect(),
-            None => files,
-        };
-        InboundEvent::Message(Box::new(InboundMessage {
+        let is_edit = edit_of.is_some();
+        let message = InboundMessage {
             edit_of,
             parents: self.parent_conversations(head.channel_id.0),
             group: guild.is_some(),
@@ -206,7 +202,10 @@ impl InboundReader {
             raw: stored_message(raw),
             redacted_forms,
             ..InboundMessage::new(snowflake::conversation_id(head.channel_id.0), key, sender(&head.author, nick))
-        }))
+        };
+        // The files that an edited message still has are the same files.
+        let message = if is_edit { message.with_quoted_files() } else { message };
+        InboundEvent::Message(Box::new(message))
     }
 
     /// Returns what a message becomes if the person may not talk whose message it replies to. Programs are no people.

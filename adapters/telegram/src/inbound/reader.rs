@@ -215,11 +215,6 @@ impl InboundReader {
         let (bot, commands) = (&self.bot, &self.commands);
         let (text, files) = reply::compose_text_and_files(&parsed, bot, commands, is_first_item, Disclosure::Full);
         let redacted_forms = redacted_forms(&parsed, &sender, update, bot, commands, is_first_item);
-        // A photo whose caption was edited is the same photo.
-        let files = match edit {
-            Some(_) => files.into_iter().map(FileReference::into_quoted).collect(),
-            None => files,
-        };
         // Message ids of private chats and basic groups are unique per bot only.
         let message_key = format!("{}/{}:{}", self.bot.id, head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
@@ -243,6 +238,8 @@ impl InboundReader {
             redacted_forms,
             ..InboundMessage::new(parsed.address.conversation(), key, sender)
         };
+        // A photo whose caption was edited is the same photo.
+        let message = if edit.is_some() { message.with_quoted_files() } else { message };
         let album_items = match parsed.album {
             Some(album) if !is_addressed => {
                 self.albums.buffer(album, message, head.date);

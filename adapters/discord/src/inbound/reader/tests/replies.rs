@@ -65,6 +65,15 @@ fn reply_to_a_stranger_shows_nothing_of_theirs() {
     assert_eq!(without_quotations(&unreadable), json!({ "id": 5, "message": {} }));
 }
 
+/// Catches: a file that is stored once more because the text of a reply to a stranger was edited.
+#[test]
+fn file_of_an_edited_reply_to_a_stranger_is_the_same_file() {
+    let edited = json!({ "attachments": [pdf(json!({}))], "edited_timestamp": "2026-11-22T09:05:00.000000+00:00" });
+    let read = history(&direct(with(answer("this", replied(json!({}))), edited)));
+    let [file] = read.redacted_forms[0].files.as_slice() else { panic!("{read:?}") };
+    assert!(file.platform_id.is_some() && file.quoted.is_some(), "{file:?}");
+}
+
 /// Catches: what a message that is replied to shows of a third person, which is stored because its author may talk.
 #[test]
 fn message_that_is_replied_to_keeps_nothing_of_others() {

@@ -115,8 +115,20 @@ fn update_that_cannot_be_read_keeps_no_quotation() {
         "text": 5, "reply_to_message": of_bob(json!({})), "from": ann(), "forward_origin": origin, "forward_from": bob(),
         "reply_to_story": { "id": 1, "chat": bob() },
     } });
-    let raw = redaction::without_quotations(&update);
+    let raw = without_quotations(&update);
     assert_eq!(raw, json!({ "message": { "text": 5, "from": ann() } }));
+}
+
+/// Catches: a photo that is stored once more because the caption of a reply to a stranger was edited.
+#[test]
+fn file_of_an_edited_reply_to_a_stranger_is_the_same_file() {
+    let said = json!({
+        "caption": "@satchel_bot this", "caption_entities": entity("mention", 0, 12), "photo": photo(), "edit_date": 5,
+        "reply_to_message": of_bob(json!({})),
+    });
+    let read = read(&update("edited_message", message(group(), said)));
+    let [file] = read.redacted_forms[0].files.as_slice() else { panic!("{read:?}") };
+    assert_eq!((file.platform_id.as_deref(), file.quoted.clone()), (Some("b"), Some(QuotedFile::default())));
 }
 
 fn eve() -> Value {
