@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
+use satchel_domain::{InboundMessage, InboxId, RefusedFile, Timestamp, TurnId};
 use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
 use satchel_ports::ledger::{ClaimMode, ClaimedLane, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome};
 use uuid::Uuid;
 
-use self::earlier_version::EarlierVersion;
+use self::earlier_version::{EarlierVersion, is_forgotten};
 use crate::{
     error::VerbError,
     lanes::{self, Lane, LaneId},
@@ -340,6 +340,15 @@ impl<S: Session> Arrival<'_, S> {
 
     async fn store_files(&self, sequence: i64) -> VerbResult<(), S> {
         for (position, file) in (0_i64..).zip(&self.message.files) {
+            if is_forgotten(file) {
+                let reason = "it was removed here; send it again to keep it".to_owned();
+                let refused = RefusedFile { filename: file.filename.clone(), bytes: None, reason };
+                self.db.run(
+                    "INSERT INTO inbox_files (message, position, state, reference, refused) VALUES ($1, $2, 'refused', $3, $4)",
+                    params![sequence, position, Json(file), Json(&refused)],
+                ).await?;
+                continue;
+            }
             self.db.run(
                 "INSERT INTO inbox_files (message, position, state, reference, sha256) VALUES ($1, $2, 'waiting', $3, $4)",
                 params![sequence, position, Json(file), file.stored.map(|stored| stored.0)],

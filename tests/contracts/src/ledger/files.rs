@@ -114,6 +114,40 @@ pub async fn quoted_file_is_the_stored_one(fixture: &impl LedgerFixture) {
     assert_eq!(adopt(brings("console:a", "9", "as sent", shown("55", 0))).await, None, "it was forgotten");
 }
 
+/// Catches: an edit of the words beneath a file that fetches it again, or names it, though it was forgotten for good.
+pub async fn edit_brings_back_no_forgotten_file(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let album = |key: &str, text: &str| {
+        let mut message = with_files(message(key, text), &["secret.jpg", "map.jpg"]);
+        for (file, name) in message.files.iter_mut().zip(["unique-a", "unique-b"]) {
+            file.platform_id = Some(name.to_owned());
+            file.quoted = Some(QuotedFile::default());
+        }
+        message
+    };
+    let (lease, turn) = receive(&ledger, &album("1", "look")).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    for (index, name) in [(0, "secret.jpg"), (1, "map.jpg")] {
+        ledger.turns.store_file(&lease, queued.id, index, &new_file(name)).await.unwrap();
+    }
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let request = ForgetRequest { conversation: lease.conversation.clone(), number: 1, restricted_to: None };
+    assert!(matches!(ledger.storage.forget_file(&request).await.unwrap(), ForgetOutcome::Forgotten(_)));
+
+    let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("1".into()), ..album(key, text) };
+    assert!(ledger.inbox.receive(&edit("1e", "look"), ClaimMode::Never).await.unwrap().duplicate, "nothing changed");
+    for (key, text) in [("1f", "look here"), ("1g", "look there")] {
+        ledger.inbox.receive(&edit(key, text), ClaimMode::Never).await.unwrap();
+        let corrected = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+        let [InboundFileState::Refused(removed), InboundFileState::Waiting(map)] = corrected.files.as_slice() else {
+            panic!("{corrected:?}");
+        };
+        assert!(removed.reason.contains("removed") && map.platform_id.as_deref() == Some("unique-b"), "{corrected:?}");
+        let stored = format!("{:?} {:?}", corrected.message.files, corrected.message.raw);
+        assert!(!stored.contains("unique-a") && !stored.contains("secret"), "{stored}");
+    }
+}
+
 /// Catches: a filter that leaves out what belongs there, lets in what doesn't, or takes a page before it filters; and a count
 /// of something else than what is listed.
 pub async fn files_are_filtered(fixture: &impl LedgerFixture) {

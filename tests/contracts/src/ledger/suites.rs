@@ -134,6 +134,7 @@ macro_rules! turns_contract {
             files::call_attachment_survives_crash
             files::files_keep_their_position
             files::quoted_file_is_the_stored_one
+            files::edit_brings_back_no_forgotten_file
             files::files_are_read_as_they_were_named
             voice::transcripts_keep_their_position
             settings::voice_setting_is_per_conversation

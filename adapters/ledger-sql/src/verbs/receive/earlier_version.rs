@@ -39,21 +39,53 @@ impl EarlierVersion {
 
     /// Whether an edit changes nothing that is read of it: platforms report those, too.
     pub(super) fn is_same(&self, edit: &InboundMessage) -> bool {
-        let stored = self.message.get("files").cloned().unwrap_or_default();
-        let files: Vec<FileReference> = serde_json::from_value(stored).unwrap_or_default();
-        let name = |file: &FileReference| file.platform_id.clone().unwrap_or_else(|| file.locator.clone());
-        self.text("text") == Some(edit.text.as_str()) && files.iter().map(name).eq(edit.files.iter().map(name))
+        let files = self.files();
+        // Of a file that was forgotten only its place is known.
+        let is_same_file = |(known, sent): (&FileReference, &FileReference)| {
+            is_forgotten(known) || platform_name(known) == platform_name(sent)
+        };
+        self.text("text") == Some(edit.text.as_str())
+            && files.len() == edit.files.len()
+            && files.iter().zip(&edit.files).all(is_same_file)
+    }
+
+    fn files(&self) -> Vec<FileReference> {
+        serde_json::from_value(self.message.get("files").cloned().unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// The edit without what it says of files that were forgotten: who corrects the words beneath a file brings back none.
+    fn without_forgotten_files(&self, edit: &InboundMessage) -> InboundMessage {
+        let (mut edit, files) = (edit.clone(), self.files());
+        let names: Vec<&str> = files.iter().map(platform_name).collect();
+        for (known, sent) in files.iter().zip(&mut edit.files) {
+            // Where one was taken out of the message, another one has moved to its place.
+            if is_forgotten(known) && !names.contains(&platform_name(sent)) {
+                *sent = known.clone();
+                edit.raw = Value::Null;
+            }
+        }
+        edit
     }
 
     /// The edit that takes its place, since nobody has read it. What that corrects is what was read before.
     pub(super) fn replaced_by(&self, edit: &InboundMessage) -> InboundMessage {
         let earlier_text = self.text("earlier_text").map(str::to_owned);
-        InboundMessage { earlier_text, ..edit.clone() }
+        InboundMessage { earlier_text, ..self.without_forgotten_files(edit) }
     }
 
     /// The edit with what it corrects, since that may have been read.
     pub(super) fn corrected_by(&self, edit: &InboundMessage) -> InboundMessage {
         let earlier_text = self.text("text").map(str::to_owned);
-        InboundMessage { earlier_text, ..edit.clone() }
+        InboundMessage { earlier_text, ..self.without_forgotten_files(edit) }
     }
+}
+
+/// Whether a file was forgotten: of the reference to it nothing is left by which its channel could fetch it.
+pub(super) fn is_forgotten(file: &FileReference) -> bool {
+    file.locator.is_empty() && file.platform_id.is_none()
+}
+
+/// What the platform calls a file.
+fn platform_name(file: &FileReference) -> &str {
+    file.platform_id.as_deref().unwrap_or(&file.locator)
 }
