@@ -166,6 +166,10 @@ pub struct InboundMessage {
     /// What that message said before, where it was no longer in time to replace it. The ledger fills it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_text: Option<String>,
+    /// What the versions before that one said which may have been read and look like commands, the oldest first. The ledger
+    /// fills it in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_commands: Vec<String>,
     /// Who wrote it.
     pub sender: Sender,
     /// The name of the time zone that the sender has chosen for themselves. The ledger reads it with the message.
@@ -248,6 +252,7 @@ impl InboundMessage {
             key,
             edit_of: None,
             earlier_text: None,
+            earlier_commands: Vec::new(),
             sender,
             timezone: None,
             anonymous: false,

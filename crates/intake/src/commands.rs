@@ -189,9 +189,7 @@ impl ChatCommand {
 /// expects that a correction runs a command once more.
 #[must_use]
 pub fn edited_command_reply(message: &InboundMessage) -> Option<CommandReply> {
-    let earlier = ChatCommand::parse(message.earlier_text.as_deref()?)?;
-    let was_run = !matches!(earlier, ChatCommand::Explain(_));
-    was_run.then(|| CommandReply {
+    corrects_command(message).then(|| CommandReply {
         response: OutgoingResponse::from_text(
             "You edited a command that I have already run, so I did nothing. Please send the command as a new message.",
         ),
@@ -201,6 +199,13 @@ pub fn edited_command_reply(message: &InboundMessage) -> Option<CommandReply> {
         changes: Vec::new(),
         answered: None,
     })
+}
+
+/// Whether a version of a message that its sender has edited since was a command that was run.
+pub(crate) fn corrects_command(message: &InboundMessage) -> bool {
+    let earlier = message.earlier_commands.iter().chain(&message.earlier_text);
+    let mut commands = earlier.filter_map(|text| ChatCommand::parse(text));
+    commands.any(|command| !matches!(command, ChatCommand::Explain(_)))
 }
 
 /// What stands behind the name of a command.

@@ -183,7 +183,8 @@ impl InboundPipeline {
         }
         let message = self.redact_strangers(message).await?;
         // A message from a channel never carries a system task.
-        self.enqueue(InboundMessage { system_task: None, earlier_text: None, ..message }).await.map(Some)
+        let message = InboundMessage { system_task: None, earlier_text: None, earlier_commands: Vec::new(), ..message };
+        self.enqueue(message).await.map(Some)
     }
 
     /// Takes out of a message what it shows of people who may not talk.

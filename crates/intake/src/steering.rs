@@ -7,7 +7,7 @@ use satchel_ports::ledger::{
 
 use crate::{
     access::AccessPolicy,
-    commands::{ChatCommand, CommandFeatures, explanation_text},
+    commands::{ChatCommand, CommandFeatures, corrects_command, explanation_text},
 };
 
 /// Decides about the messages that wait behind a running turn.
@@ -63,14 +63,17 @@ fn may_join(turn: &QueuedTurn, queued: &QueuedMessage) -> bool {
 }
 
 /// The command by which a message may change what runs. One with files is none: what it brings must not be consumed unseen.
-/// Nor is what Satchel itself has queued: a model may have written the prompt of a reminder, and only people decide.
+/// Nor is what Satchel itself has queued: a model may have written the prompt of a reminder, and only people decide. An edit of
+/// a command that was run runs nothing, except that a decision may be corrected.
 pub(crate) fn person_command(queued: &QueuedMessage) -> Option<ChatCommand> {
     command_of(&queued.message, !queued.files.is_empty())
 }
 
 fn command_of(message: &InboundMessage, has_files: bool) -> Option<ChatCommand> {
     let is_persons = message.system_task.is_none() && !has_files;
-    ChatCommand::parse(&message.text).filter(|_| is_persons)
+    let command = ChatCommand::parse(&message.text).filter(|_| is_persons)?;
+    let is_decision = matches!(command, ChatCommand::Allow(_) | ChatCommand::Refuse(_));
+    (is_decision || !corrects_command(message)).then_some(command)
 }
 
 /// Whether a message is for the process that runs a turn now, and of use before that turn has ended: what
@@ -153,6 +156,19 @@ mod tests {
     #[test]
     fn neighbours_without_files_are_injected_in_order() {
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, "b", 0)]), ["a", "b"]);
+    }
+
+    /// Catches: `/new` that has run and is edited to `/stop`, which stops a turn that began since.
+    #[test]
+    fn edit_of_a_command_that_was_run_stops_nothing() {
+        let edited = |earlier: &str, text: &str| {
+            let mut edit = waiting(1, text, 0);
+            edit.message.earlier_text = Some(earlier.to_owned());
+            requests(&[edit])
+        };
+        assert_eq!(edited("/new", "/stop").stop, None);
+        assert!(edited("stop", "/stop").stop.is_some() && edited("/stpo", "/stop").stop.is_some());
+        assert_eq!(edited("/allow A1", "/refuse A1").decisions.len(), 1);
     }
 
     #[test]

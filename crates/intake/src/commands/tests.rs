@@ -76,14 +76,17 @@ fn command_one_letter_off_gets_hint(#[case] text: &str, #[case] nearest: Option<
 }
 
 #[rstest]
-#[case::run_already(Some("/forget 2"), true)]
-#[case::only_explained(Some("/flies"), false)]
-#[case::no_command(Some("files, please"), false)]
-#[case::no_edit(None, false)]
-fn edited_command_is_not_run_again(#[case] earlier: Option<&str>, #[case] is_refused: bool) {
+#[case::run_already(&["/forget 2"], true)]
+#[case::run_before_another_edit(&["/forget 2", "hm"], true)]
+#[case::only_explained(&["/flies"], false)]
+#[case::no_command(&["files, please"], false)]
+#[case::no_edit(&[], false)]
+fn edited_command_is_not_run_again(#[case] earlier: &[&str], #[case] is_refused: bool) {
+    let (last, before) = earlier.split_last().map_or((None, &[][..]), |(last, before)| (Some(*last), before));
     let message = InboundMessage {
         text: "/forget 3".into(),
-        earlier_text: earlier.map(str::to_owned),
+        earlier_text: last.map(str::to_owned),
+        earlier_commands: before.iter().map(|&text| text.to_owned()).collect(),
         ..InboundMessage::new(conversation(), "1".into(), Sender::new("owner", "Owner"))
     };
     let reply = edited_command_reply(&message).map(|reply| reply.response.text.unwrap());

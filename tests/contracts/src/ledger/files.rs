@@ -145,6 +145,7 @@ pub async fn edit_brings_back_no_forgotten_file(fixture: &impl LedgerFixture) {
         assert!(removed.reason.contains("removed") && map.platform_id.as_deref() == Some("unique-b"), "{corrected:?}");
         let stored = format!("{:?} {:?}", corrected.message.files, corrected.message.raw);
         assert!(!stored.contains("unique-a") && !stored.contains("secret"), "{stored}");
+        ledger.turns.complete_turn(&lease, &completed_turn(corrected.turn, Vec::new())).await.unwrap();
     }
 }
 

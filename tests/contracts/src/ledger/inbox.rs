@@ -90,6 +90,25 @@ pub async fn late_edit_names_what_it_corrects(fixture: &impl LedgerFixture) {
     assert_eq!(queued(&ledger, &lease, last).await, expected, "the newest version was read");
 }
 
+/// Catches: a command that runs once more because it was edited into something else, and back.
+pub async fn edit_names_the_commands_before_it(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, first) = receive(&ledger, &message("1", "/task pay")).await;
+    let mut turn = first;
+    for (key, text, earlier, commands) in [
+        ("1e", "hm", "/task pay", &[][..]),
+        ("1f", "/task pay", "hm", &["/task pay"]),
+        ("1g", "well", "/task pay", &["/task pay"]),
+    ] {
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+        let edit = InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
+        turn = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap().turn;
+        let read = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0).message;
+        assert_eq!((read.text.as_str(), read.earlier_text.as_deref()), (text, Some(earlier)));
+        assert_eq!(read.earlier_commands, commands, "{key}");
+    }
+}
+
 /// Catches: an edit that only a platform sees, such as that of a preview, and that is answered as a message.
 pub async fn edit_without_change_is_a_duplicate(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

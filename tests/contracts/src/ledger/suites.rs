@@ -40,6 +40,7 @@ macro_rules! inbox_contract {
             inbox::edit_replaces_queued_message
             inbox::edit_of_running_message_is_new_message
             inbox::late_edit_names_what_it_corrects
+            inbox::edit_names_the_commands_before_it
             inbox::edit_without_change_is_a_duplicate
             inbox::edit_after_journalling_is_own_turn
             inbox::edit_of_unknown_message_is_stored

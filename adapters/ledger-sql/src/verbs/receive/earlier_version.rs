@@ -53,6 +53,11 @@ impl EarlierVersion {
         serde_json::from_value(self.message.get("files").cloned().unwrap_or_default()).unwrap_or_default()
     }
 
+    fn commands(&self) -> Vec<String> {
+        let stored = self.message.get("earlier_commands").cloned().unwrap_or_default();
+        serde_json::from_value(stored).unwrap_or_default()
+    }
+
     /// The edit without what it says of files that were forgotten: who corrects the words beneath a file brings back none.
     fn without_forgotten_files(&self, edit: &InboundMessage) -> InboundMessage {
         let (mut edit, files) = (edit.clone(), self.files());
@@ -70,14 +75,21 @@ impl EarlierVersion {
     /// The edit that takes its place, since nobody has read it. What that corrects is what was read before.
     pub(super) fn replaced_by(&self, edit: &InboundMessage) -> InboundMessage {
         let earlier_text = self.text("earlier_text").map(str::to_owned);
-        InboundMessage { earlier_text, ..self.without_forgotten_files(edit) }
+        let earlier_commands = self.commands();
+        InboundMessage { earlier_text, earlier_commands, ..self.without_forgotten_files(edit) }
     }
 
     /// The edit with what it corrects, since that may have been read.
     pub(super) fn corrected_by(&self, edit: &InboundMessage) -> InboundMessage {
         let earlier_text = self.text("text").map(str::to_owned);
-        InboundMessage { earlier_text, ..self.without_forgotten_files(edit) }
+        let mut earlier_commands = self.commands();
+        earlier_commands.extend(self.text("earlier_text").filter(|text| looks_like_command(text)).map(str::to_owned));
+        InboundMessage { earlier_text, earlier_commands, ..self.without_forgotten_files(edit) }
     }
+}
+
+fn looks_like_command(text: &str) -> bool {
+    text.trim_start().starts_with('/')
 }
 
 /// Whether a file was forgotten: of the reference to it nothing is left by which its channel could fetch it.
