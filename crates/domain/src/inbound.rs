@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChannelName, ConversationId, Filename, HistoryMessage, MessageRef, Sha256, StoredBlob, SystemTask, Timestamp,
-    reference_block::AttachmentReference,
+    ChannelName, ConversationId, Filename, HistoryMessage, InboxId, MessageRef, Sha256, StoredBlob, SystemTask,
+    Timestamp, reference_block::AttachmentReference,
 };
 
 /// The id of the sender of Satchel's own messages, such as the start of a task that nobody requested; their keys start with it.
@@ -170,6 +170,9 @@ pub struct InboundMessage {
     /// fills it in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_commands: Vec<String>,
+    /// The ids of the messages whose place it has taken in the queue: one may have been read just before. The ledger fills it in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_ids: Vec<InboxId>,
     /// Who wrote it.
     pub sender: Sender,
     /// The name of the time zone that the sender has chosen for themselves. The ledger reads it with the message.
@@ -253,6 +256,7 @@ impl InboundMessage {
             edit_of: None,
             earlier_text: None,
             earlier_commands: Vec::new(),
+            replaced_ids: Vec::new(),
             sender,
             timezone: None,
             anonymous: false,

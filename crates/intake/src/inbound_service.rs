@@ -7,8 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    AgentDirectory, ChannelName, ConversationId, HistoryMessage, InboundMessage, RedactedForm, Sender, TurnId,
-    UndecodableUpdate, inbound::ClientContext, reference_block, script::parse_script_message,
+    AgentDirectory, ChannelName, ConversationId, InboundMessage, RedactedForm, Sender, TurnId, UndecodableUpdate,
 };
 use satchel_ports::{
     BusEvent, Channel, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings,
@@ -18,7 +17,13 @@ use satchel_ports::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{access::AccessPolicy, internal_inbound::InternalInbound, refusal_log::RefusalLog, steering, strangers};
+use crate::{
+    access::AccessPolicy,
+    internal_inbound::InternalInbound,
+    refusal_log::RefusalLog,
+    sanitize::{append_references, escape_markers, redact_links},
+    steering, strangers,
+};
 
 /// Accepts the messages of all channels. Messages of Satchel itself come through its [`InternalInbound`].
 pub struct InboundService {
@@ -183,7 +188,13 @@ impl InboundPipeline {
         }
         let message = self.redact_strangers(message).await?;
         // A message from a channel never carries a system task.
-        let message = InboundMessage { system_task: None, earlier_text: None, earlier_commands: Vec::new(), ..message };
+        let message = InboundMessage {
+            system_task: None,
+            earlier_text: None,
+            earlier_commands: Vec::new(),
+            replaced_ids: Vec::new(),
+            ..message
+        };
         self.enqueue(message).await.map(Some)
     }
 
@@ -280,60 +291,13 @@ pub(crate) async fn publish_message(bus: &dyn EventBus, conversation: Conversati
     }
 }
 
-/// Redacts our links and escapes our markers in a text that takes the place of a message's.
-pub(crate) fn sanitize_text(text: &str, links: Option<&dyn FileLinks>) -> String {
-    let text = links.map_or_else(|| text.to_owned(), |links| links.redact_links(text));
-    // As in `escape_markers`.
-    let is_harmless = parse_script_message(&text).is_some() || !reference_block::has_marker(&text);
-    if is_harmless { text } else { reference_block::escape(&text) }
-}
-
-/// Redacts our links: people quote them when they reply to a notice, clients send back the replies that have them, and the
-/// model must not read them.
-fn redact_links(mut message: InboundMessage, links: Option<&dyn FileLinks>) -> InboundMessage {
-    let Some(links) = links else { return message };
-    let captions = message.files.iter_mut().map(|file| &mut file.caption);
-    let context = message.context.iter_mut().flat_map(|context| {
-        let ClientContext { instructions, history, model: _ } = &mut **context;
-        instructions.iter_mut().chain(history.iter_mut().map(HistoryMessage::text_mut))
-    });
-    for text in std::iter::once(&mut message.text).chain(captions).chain(context) {
-        *text = links.redact_links(text);
-    }
-    message
-}
-
-/// Escapes our own markers in people's text, so that a typed reference makes no tool fetch a file. A script stays as it
-/// was written: it ends with its fence, so nothing in it is ever taken for a block, unless references come behind it.
-fn escape_markers(mut message: InboundMessage) -> InboundMessage {
-    let is_script = message.references.is_empty() && parse_script_message(&message.text).is_some();
-    let text = (!is_script).then_some(&mut message.text);
-    let texts = text.into_iter().chain(message.files.iter_mut().map(|file| &mut file.caption));
-    let mut was_escaped = false;
-    for text in texts.filter(|text| reference_block::has_marker(text)) {
-        *text = reference_block::escape(text);
-        was_escaped = true;
-    }
-    if was_escaped {
-        tracing::debug!(chat.id = %message.conversation, "escaped a reference block marker in a message's text");
-    }
-    message
-}
-
-/// Appends a front end's references to the text, as the one block that tools and models read.
-/// Comes after [`escape_markers`], so that the block is theirs alone.
-fn append_references(mut message: InboundMessage) -> InboundMessage {
-    if message.references.is_empty() {
-        return message;
-    }
-    let references = std::mem::take(&mut message.references);
-    message.text = reference_block::append(&message.text, &references);
-    message
-}
-
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{FileReference, Filename, SystemTask, Timestamp, reference_block::AttachmentReference};
+    use satchel_domain::{
+        FileReference, Filename, HistoryMessage, SystemTask, Timestamp,
+        inbound::ClientContext,
+        reference_block::{self, AttachmentReference},
+    };
     use satchel_ports::{
         HolderId, Lease, ManualClock, MockEventBus, MockFileLinks, MockLedger, MockWorkspace, ledger::ReceiveOutcome,
     };

@@ -97,8 +97,8 @@ pub async fn edit_names_the_commands_before_it(fixture: &impl LedgerFixture) {
     let mut turn = first;
     for (key, text, earlier, commands) in [
         ("1e", "hm", "/task pay", &[][..]),
-        ("1f", "/task pay", "hm", &["/task pay"]),
-        ("1g", "well", "/task pay", &["/task pay"]),
+        ("1f", "/task pay", "hm", &["/task pay"][..]),
+        ("1g", "well", "/task pay", &["/task pay"][..]),
     ] {
         ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
         let edit = InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
@@ -267,6 +267,38 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
     let stored = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, taken.turn, "the model has read the old words");
+}
+
+/// Catches: an edit that comes between reading its original and journalling it, and that the model reads as another order.
+pub async fn edit_of_a_message_that_is_being_injected_is_a_correction(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "first")).await;
+    ledger.inbox.receive(&message("2", "buy milk"), ClaimMode::Never).await.unwrap();
+    let read = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0);
+    for (key, text) in [("2e", "buy tea"), ("2f", "buy rice")] {
+        let edit = InboundMessage { edit_of: Some("2".into()), ..message(key, text) };
+        ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
+    }
+    let steered = SteeringMessage {
+        id: read.id,
+        sender: read.message.sender.clone(),
+        text: read.message.text.clone(),
+        origin: Some(read.origin()),
+    };
+    let entry = JournalEntry::Model {
+        steered: vec![steered],
+        text: String::new(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+        agent: None,
+        task: None,
+        in_order: true,
+    };
+    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
+    let corrections: Vec<_> =
+        waiting.iter().map(|queued| (queued.message.text.as_str(), queued.message.earlier_text.as_deref())).collect();
+    assert_eq!(corrections, [("buy rice", Some("buy milk"))]);
 }
 
 /// Catches: an edit that comes between reading and consuming its original, and is consumed with it unread.

@@ -49,6 +49,7 @@ macro_rules! inbox_contract {
             inbox::started_album_accepts_no_more_items
             inbox::queued_messages_are_steered_once_in_order
             inbox::late_edit_is_not_consumed
+            inbox::edit_of_a_message_that_is_being_injected_is_a_correction
             people::channel_keeps_latest_checkpoint
             people::undecodable_update_is_stored_once_and_counted
             people::newest_undecodable_updates_are_retained

@@ -1,6 +1,7 @@
 //! What an edited message was before: its original, or the newest edit that was no longer in time to replace it.
 
-use satchel_domain::{FileReference, InboundMessage, TurnId};
+use satchel_domain::{FileReference, InboundMessage, InboxId, TurnId};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -14,6 +15,7 @@ use crate::{
 pub(super) struct EarlierVersion {
     pub(super) sequence: i64,
     pub(super) turn: TurnId,
+    id: InboxId,
     message: Value,
 }
 
@@ -21,15 +23,18 @@ impl EarlierVersion {
     /// Finds it by the key of the original, which leads to the newest version.
     pub(super) async fn find<S: Session>(db: &S, edit: &InboundMessage) -> VerbResult<Option<Self>, S> {
         let Some(original) = &edit.edit_of else { return Ok(None) };
-        let known: Option<(i64, Uuid, Json<Value>)> = db
+        let known: Option<(i64, Uuid, Uuid, Json<Value>)> = db
             .find(
-                "SELECT inbox.sequence, inbox.turn, inbox.message FROM inbox_keys \
+                "SELECT inbox.sequence, inbox.turn, inbox.id, inbox.message FROM inbox_keys \
                  JOIN inbox ON inbox.sequence = inbox_keys.message \
                  WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
                 params![edit.conversation.channel().as_str(), original.as_str()],
             )
             .await?;
-        Ok(known.map(|(sequence, turn, Json(message))| Self { sequence, turn: TurnId(turn), message }))
+        Ok(known.map(|(sequence, turn, id, Json(message))| {
+            let (turn, id) = (TurnId(turn), InboxId(id));
+            Self { sequence, turn, id, message }
+        }))
     }
 
     /// A text that it has; `None` if it was forgotten.
@@ -49,13 +54,17 @@ impl EarlierVersion {
             && files.iter().zip(&edit.files).all(is_same_file)
     }
 
+    /// A list that it has; empty if it was forgotten.
+    fn list<T: DeserializeOwned>(&self, field: &str) -> Vec<T> {
+        serde_json::from_value(self.message.get(field).cloned().unwrap_or_default()).unwrap_or_default()
+    }
+
     fn files(&self) -> Vec<FileReference> {
-        serde_json::from_value(self.message.get("files").cloned().unwrap_or_default()).unwrap_or_default()
+        self.list("files")
     }
 
     fn commands(&self) -> Vec<String> {
-        let stored = self.message.get("earlier_commands").cloned().unwrap_or_default();
-        serde_json::from_value(stored).unwrap_or_default()
+        self.list("earlier_commands")
     }
 
     /// The edit without what it says of files that were forgotten: who corrects the words beneath a file brings back none.
@@ -76,7 +85,9 @@ impl EarlierVersion {
     pub(super) fn replaced_by(&self, edit: &InboundMessage) -> InboundMessage {
         let earlier_text = self.text("earlier_text").map(str::to_owned);
         let earlier_commands = self.commands();
-        InboundMessage { earlier_text, earlier_commands, ..self.without_forgotten_files(edit) }
+        let mut replaced_ids: Vec<InboxId> = self.list("replaced_ids");
+        replaced_ids.push(self.id);
+        InboundMessage { earlier_text, earlier_commands, replaced_ids, ..self.without_forgotten_files(edit) }
     }
 
     /// The edit with what it corrects, since that may have been read.
