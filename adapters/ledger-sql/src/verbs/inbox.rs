@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use satchel_domain::{
-    Attachment, AttachmentId, FileReference, InboxId, NewAttachment, PartState, QuotedFile, RefusedFile, TurnId,
+    Attachment, AttachmentId, FileReference, InboxId, MessageRef, NewAttachment, PartState, QuotedFile, RefusedFile,
+    TurnId,
 };
 use satchel_ports::ledger::{Lease, Transcription};
 use serde_json::Value;
@@ -104,21 +105,26 @@ async fn find_displayed<S: Session>(db: &S, lane: LaneId, quoted: &QuotedFile) -
         .all(
             select_part!(
                 "WHERE parts.lane = $1 AND state = 'sent' AND last_message IS NOT NULL AND instr(state_detail, $2) > 0 \
-                 ORDER BY turn_sequence DESC, position DESC LIMIT 1"
+                 ORDER BY turn_sequence DESC, position DESC"
             ),
             params![lane, trace],
         )
         .await?;
-    let Some(part) = parts.first() else { return Ok(None) };
-    let PartState::Sent { messages } = &part.state else { return Ok(None) };
-    let Some(place) = messages.iter().position(|sent| sent == message) else { return Ok(None) };
+    // Several parts have the message where one has edited another, and one whose id has the message's in it is another one.
+    Ok(parts.iter().find_map(|part| displayed_file(part, message, quoted.index)))
+}
+
+/// Finds the file that a part shows in one of its messages.
+fn displayed_file(part: &PartRow, message: &MessageRef, index: u32) -> Option<AttachmentId> {
+    let PartState::Sent { messages } = &part.state else { return None };
+    let place = messages.iter().position(|sent| sent == message)?;
     let files: Vec<AttachmentId> = part.files().collect();
     let index = match messages.len() {
-        1 => usize::try_from(quoted.index).ok(),
-        count if count == files.len() => Some(place),
-        _ => None,
+        1 => usize::try_from(index).ok()?,
+        count if count == files.len() => place,
+        _ => return None,
     };
-    Ok(index.and_then(|index| files.get(index).copied()))
+    files.get(index).copied()
 }
 
 async fn record_stored<S: Session>(

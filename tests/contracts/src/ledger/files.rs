@@ -13,7 +13,7 @@ use satchel_ports::ledger::{
 
 use super::{
     LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
-    with_files,
+    text_parts, with_files,
 };
 
 pub(crate) fn refusal(name: &str) -> RefusedFile {
@@ -94,9 +94,10 @@ pub async fn quoted_file_is_the_stored_one(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.turns.adopt_file(&lease, queued.id, 0).await.unwrap(), None, "it quotes nothing");
     assert_eq!(queued.files.len(), 1);
     let photo = ledger.turns.store_file(&lease, queued.id, 0, &new_file("photo.jpg")).await.unwrap();
-    let completed = completed_turn(turn, vec![file_part(&photo)]);
-    let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
-    settle(&ledger, &lease, &sent_settlement(&part, "55")).await;
+    let parts = [vec![file_part(&photo)], text_parts(&["of the same message, without a file"])].concat();
+    let part = ledger.turns.complete_turn(&lease, &completed_turn(turn, parts)).await.unwrap().expect("it is begun");
+    let text = settle(&ledger, &lease, &sent_settlement(&part, "55")).await.next.expect("it is begun, too");
+    settle(&ledger, &lease, &sent_settlement(&text, "55")).await;
 
     assert_eq!(adopt(brings("console:a", "2", "unique", reply())).await, Some(photo.clone()));
     assert_eq!(adopt(brings("console:a", "3", "unique, too", reply())).await, None, "another file");
