@@ -237,9 +237,11 @@ mod tests {
         let locked = ["telegram:-100", "discord:@803", "telegram:5"].map(|chat| chat.parse().unwrap());
         let directory = directory(&chats).unwrap().with_locked_chats(locked);
         let parent: [ConversationId; 1] = ["telegram:-100".parse().unwrap()];
+        let private_chat: [ConversationId; 1] = ["discord:@803".parse().unwrap()];
         let person = Sender::new("803", "Ada");
         for (conversation, parents, person, expected) in [
             ("telegram:9", &parent[..], None, ("kids", true)),
+            ("discord:7", &private_chat[..], None, ("kids", true)),
             ("telegram:-100", &[], None, ("kids", true)),
             ("telegram:-100/7", &[], None, ("kids", true)),
             ("discord:7", &[], Some(&person), ("kids", true)),

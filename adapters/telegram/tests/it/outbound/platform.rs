@@ -240,3 +240,12 @@ impl PlatformFixture for OutboundHarness {
 }
 
 satchel_contracts::platform_contract!(OutboundHarness);
+
+#[tokio::test]
+async fn private_chat_is_also_named_by_its_person() {
+    let harness = OutboundHarness::new().await;
+    for (key, expected) in [("41", Some("@41")), ("-100123", None), ("-100123/7", None)] {
+        let parents = harness.channel.find_parents(&conversation(key)).await.unwrap();
+        assert_eq!(parents, expected.map(conversation).into_iter().collect::<Vec<_>>(), "{key}");
+    }
+}
