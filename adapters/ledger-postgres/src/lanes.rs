@@ -6,7 +6,7 @@ use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::rows;
 use satchel_ledger_sql::{
     FromRow, Row, Session, TurnSelection,
-    lanes::{Lane, claim_for_work, precedence_ms},
+    lanes::{Lane, claim_for_work, min_age_ms, precedence_ms},
     params,
 };
 use satchel_ports::ledger::{ClaimedLane, Lease, WorkFilter};
@@ -119,6 +119,11 @@ macro_rules! with_waiting_lanes {
                        AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                                AND turns.state = 'queued' AND ready_at <= (SELECT now FROM moment)) \
                            <= (SELECT now FROM moment) - $5, TRUE) \
+                       AND ($8 IS NULL OR (SELECT upcoming.created_at FROM parts AS upcoming \
+                               WHERE upcoming.lane = parts.lane AND NOT upcoming.settled AND NOT upcoming.draft \
+                                 AND upcoming.state <> 'open' \
+                               ORDER BY upcoming.state = 'pending', upcoming.turn_sequence, upcoming.position \
+                               LIMIT 1) <= (SELECT now FROM moment) - $8) \
                  ) AS work GROUP BY lane) ",
             $($rest),+
         )
@@ -143,7 +148,7 @@ async fn find_candidate(
                AND ($2 IS NULL OR conversation = $2) \
              ORDER BY waiting.since LIMIT 1 FOR UPDATE OF lanes SKIP LOCKED"
         )),
-        params![names, only, filter.has_turns(), delivering, precedence_ms(filter), all, own],
+        params![names, only, filter.has_turns(), delivering, precedence_ms(filter), all, own, min_age_ms(filter)],
     )
     .await
 }

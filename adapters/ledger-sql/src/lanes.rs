@@ -127,8 +127,11 @@ async fn has_work<S: Session>(
              OR $4 AND EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open' \
                  AND ($6 OR turn IN (SELECT value FROM rarray($7)))) \
                  AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = $1 AND state = 'queued' \
-                     AND ready_at <= $2) <= $2 - $5, TRUE)",
-        params![lane.id, lane.now.0, turns, deliveries, precedence_ms(filter), all, own],
+                     AND ready_at <= $2) <= $2 - $5, TRUE) \
+                 AND ($8 IS NULL OR (SELECT created_at FROM parts \
+                     WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open' \
+                     ORDER BY state = 'pending', turn_sequence, position LIMIT 1) <= $2 - $8)",
+        params![lane.id, lane.now.0, turns, deliveries, precedence_ms(filter), all, own, min_age_ms(filter)],
     )
     .await
 }
@@ -136,6 +139,12 @@ async fn has_work<S: Session>(
 /// For how many milliseconds a turn that is ready comes before deliveries of its lane; none where a claim is for both.
 pub fn precedence_ms(filter: &WorkFilter) -> i64 {
     if filter.has_turns() { 0 } else { i64::try_from(TURN_PRECEDENCE.as_millis()).unwrap_or(i64::MAX) }
+}
+
+/// How many milliseconds old a lane's next part must be to be delivered; `None` if that doesn't matter.
+#[must_use]
+pub fn min_age_ms(filter: &WorkFilter) -> Option<i64> {
+    filter.min_age().map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Returns whether something of the turns that this process works on is still to be delivered.

@@ -6,7 +6,7 @@ use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use satchel_ledger::rows;
 use satchel_ledger_sql::{
     Session, TurnSelection,
-    lanes::{claim_for_work, precedence_ms},
+    lanes::{claim_for_work, min_age_ms, precedence_ms},
     params,
 };
 use satchel_ports::ledger::{ClaimedLane, HolderId, Lease, WorkFilter};
@@ -48,6 +48,9 @@ pub(crate) async fn find_candidates(
                      AND (SELECT channel FROM lanes WHERE id = parts.lane) IN (SELECT value FROM rarray($7)) \
                      AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                          AND turns.state = 'queued' AND ready_at <= $1) <= $1 - $8, TRUE) \
+                     AND ($11 IS NULL OR (SELECT created_at FROM parts AS waiting \
+                         WHERE waiting.lane = parts.lane AND NOT settled AND NOT draft AND state <> 'open' \
+                         ORDER BY state = 'pending', turn_sequence, position LIMIT 1) <= $1 - $11) \
                  GROUP BY lane \
              ) AS work JOIN lanes ON lanes.id = work.lane \
              WHERE lanes.channel IN (SELECT value FROM rarray($2)) \
@@ -65,6 +68,7 @@ pub(crate) async fn find_candidates(
                 precedence_ms(filter),
                 all,
                 own,
+                min_age_ms(filter),
             ],
         )
         .await?;

@@ -159,8 +159,8 @@ impl Driver {
                 }
                 return Ok(false);
             }
-            let Self { context, lease, reply_anchor, .. } = &mut *self;
-            next = match deliver_part(context, lease, part, started_here, reply_anchor).await {
+            let Self { context, lease, reply_anchor, requests, .. } = &mut *self;
+            next = match deliver_part(context, lease, requests, part, started_here, reply_anchor).await {
                 Ok(PartEnd::Settled(outcome)) if outcome.released => return Ok(true),
                 Ok(PartEnd::Settled(outcome)) => {
                     self.requests.record_read();

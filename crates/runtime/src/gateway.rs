@@ -2,7 +2,10 @@
 
 use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
-use satchel_ports::ledger::{GATEWAY_TAKEOVER, GatewayDuty, GatewayId, GatewayLease, Gateways};
+use satchel_ports::{
+    Channel,
+    ledger::{GATEWAY_TAKEOVER, GatewayDuty, GatewayId, GatewayLease, Gateways},
+};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -28,12 +31,16 @@ const TRUST: Duration = GATEWAY_TAKEOVER.saturating_sub(Duration::from_secs(1));
 /// A gateway that this process holds or waits for.
 pub struct Gateway {
     pub gateways: Arc<dyn Gateways>,
-    pub id: GatewayId,
+    /// The channel as this process has it. While it is closed, the gateway is left to processes whose credentials are
+    /// accepted.
+    pub channel: Arc<dyn Channel>,
+    pub duty: GatewayDuty,
 }
 
 impl Gateway {
-    /// Listens to the platform whenever this process holds the gateway, until `stop`. A listener whose token is cancelled
-    /// ends its connection. Losing the gateway loses nothing: what two processes receive is stored once.
+    /// Listens to the platform whenever this process holds the gateway, until `stop`; it holds none while the channel is
+    /// closed. A listener whose token is cancelled ends its connection. Losing the gateway loses nothing: what two processes
+    /// receive is stored once.
     ///
     /// # Errors
     /// Those of the listener.
@@ -41,7 +48,8 @@ impl Gateway {
     where
         F: Future<Output = Result<(), E>>,
     {
-        while let Some((lease, trusted_until)) = stop.run_until_cancelled(self.wait_for_lease()).await {
+        let id = GatewayId { channel: self.channel.name(), duty: self.duty };
+        while let Some((lease, trusted_until)) = stop.run_until_cancelled(self.wait_for_lease(&id)).await {
             let connection = stop.child_token();
             let mut listening = pin!(listen(connection.clone()));
             tokio::select! {
@@ -53,18 +61,25 @@ impl Gateway {
                     connection.cancel();
                     listening.await?;
                 }
+                () = wait_until_closed(&*self.channel) => {
+                    connection.cancel();
+                    let result = listening.await;
+                    self.release(&lease).await;
+                    result?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Waits until the gateway is this process's. Returns the lease, and until when it can be trusted.
-    async fn wait_for_lease(&self) -> (GatewayLease, Instant) {
-        let (channel, duty) = (&self.id.channel, self.duty());
+    /// Waits until the channel is open and the gateway is this process's. Returns the lease, and until when it can be trusted.
+    async fn wait_for_lease(&self, id: &GatewayId) -> (GatewayLease, Instant) {
+        let (channel, duty) = (&id.channel, self.describe_duty());
         let (mut has_waited, mut has_failed) = (false, false);
         loop {
+            wait_until_open(&*self.channel).await;
             let sent_at = Instant::now();
-            match timeout(CLAIM_TIMEOUT, self.gateways.claim_gateway(&self.id)).await {
+            match timeout(CLAIM_TIMEOUT, self.gateways.claim_gateway(id)).await {
                 Ok(Ok(Some(lease))) => {
                     if has_waited || has_failed {
                         tracing::info!(%channel, "this process {duty} now");
@@ -88,7 +103,7 @@ impl Gateway {
 
     /// Renews the lease until another process has it, or may have it.
     async fn renew_until_lost(&self, lease: &GatewayLease, mut trusted_until: Instant) {
-        let channel = &self.id.channel;
+        let channel = &lease.gateway.channel;
         let mut interval = RENEWAL_INTERVAL;
         loop {
             sleep(interval).await;
@@ -100,7 +115,7 @@ impl Gateway {
                     interval = RENEWAL_INTERVAL;
                 }
                 Ok(Ok(false)) => {
-                    tracing::warn!(%channel, "another process {} now", self.duty());
+                    tracing::warn!(%channel, "another process {} now", self.describe_duty());
                     return;
                 }
                 _ if Instant::now() + RENEWAL_RETRY_INTERVAL + RENEWAL_TIMEOUT <= trusted_until => {
@@ -120,15 +135,15 @@ impl Gateway {
     }
 
     /// What the process that holds the gateway does, for the log.
-    fn duty(&self) -> &'static str {
-        match self.id.duty {
+    fn describe_duty(&self) -> &'static str {
+        match self.duty {
             GatewayDuty::Receive => "receives the channel's messages",
             GatewayDuty::Deliver => "tells agents that the channel has delivery workers",
         }
     }
 
     async fn release(&self, lease: &GatewayLease) {
-        let channel = &self.id.channel;
+        let channel = &lease.gateway.channel;
         match timeout(RENEWAL_TIMEOUT, self.gateways.release_gateway(lease)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
@@ -139,6 +154,20 @@ impl Gateway {
                 tracing::warn!(%channel, "the gateway was not released in time; others can claim it in a few seconds")
             }
         }
+    }
+}
+
+async fn wait_until_open(channel: &dyn Channel) {
+    let mut state = channel.state();
+    while state.closure().is_some() {
+        state = channel.next_state(&state).await;
+    }
+}
+
+async fn wait_until_closed(channel: &dyn Channel) {
+    let mut state = channel.state();
+    while state.closure().is_none() {
+        state = channel.next_state(&state).await;
     }
 }
 

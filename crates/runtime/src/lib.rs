@@ -8,6 +8,8 @@ pub mod retention;
 mod runner;
 #[cfg(feature = "schedules")]
 pub mod schedules;
+#[cfg(test)]
+mod stub_channel;
 
 pub use build::{Runner, Satchel, build};
 pub use runner::{HandoverTable, LaneRole, TurnSlots, WorkerContext};

@@ -300,17 +300,30 @@ async fn renew_in_time(leases: &dyn Leases, renewed: &[Lease]) -> Result<Vec<Lea
         .unwrap_or_else(|late| Err(LedgerError::Store { operation: "renewing leases", source: Box::new(late) }))
 }
 
+/// Claims a lane with work for this process. What is to be sent on a closed channel is left to processes for which it is
+/// open, until it has waited for too long: somebody must give it up.
 async fn claim_next(context: &WorkerContext, channels: &[ChannelName]) -> Option<ClaimedLane> {
+    let (closed, open): (Vec<_>, Vec<_>) =
+        channels.iter().cloned().partition(|name| context.channels[name].state().closure().is_some());
     let claimed = async {
-        let filter = match context.role {
-            LaneRole::All => WorkFilter::Any,
-            LaneRole::Deliveries => WorkFilter::Deliveries,
+        let leases = &context.ledger.leases;
+        let (channels, filter, expiring) = match context.role {
+            LaneRole::All if closed.is_empty() => (channels, WorkFilter::Any, closed),
+            LaneRole::All => (channels, WorkFilter::AnyButDeliveriesOn(closed.clone()), closed),
+            LaneRole::Deliveries => (&*open, WorkFilter::Deliveries, closed),
             LaneRole::Turns => {
-                let gateways = &*context.ledger.gateways;
-                WorkFilter::AnyButDeliveriesOn(context.handover.refresh(gateways, channels).await?)
+                let served = context.handover.refresh(&*context.ledger.gateways, channels).await?;
+                let expiring: Vec<_> = closed.into_iter().filter(|name| !served.contains(name)).collect();
+                let others = served.into_iter().chain(expiring.iter().cloned()).collect();
+                (channels, WorkFilter::AnyButDeliveriesOn(others), expiring)
             }
         };
-        context.ledger.leases.claim_lane(channels, filter).await
+        match leases.claim_lane(channels, filter).await? {
+            None if !expiring.is_empty() => {
+                leases.claim_lane(&expiring, WorkFilter::DeliveriesOlderThan(context.rules.max_age)).await
+            }
+            claimed => Ok(claimed),
+        }
     };
     match claimed.await {
         Ok(claimed) => claimed,

@@ -72,6 +72,8 @@ pub enum WorkFilter {
     /// A part to be delivered, where no turn has become ready within [`TURN_PRECEDENCE`]: its lane is an agent's, who
     /// delivers beside it.
     Deliveries,
+    /// The same where the lane's next part has this age: it is given up, which needs no platform.
+    DeliveriesOlderThan(Duration),
 }
 
 /// For how long a turn that is ready keeps its lane from being claimed for deliveries. Where no agent takes it, deliveries
@@ -82,15 +84,24 @@ impl WorkFilter {
     /// Whether a turn is such work.
     #[must_use]
     pub fn has_turns(&self) -> bool {
-        *self != Self::Deliveries
+        !matches!(self, Self::Deliveries | Self::DeliveriesOlderThan(_))
     }
 
     /// Whether a delivery on this channel is such work.
     #[must_use]
     pub fn has_deliveries_on(&self, channel: &ChannelName) -> bool {
         match self {
-            Self::Any | Self::Deliveries => true,
+            Self::Any | Self::Deliveries | Self::DeliveriesOlderThan(_) => true,
             Self::AnyButDeliveriesOn(others) => !others.contains(channel),
+        }
+    }
+
+    /// Which age a lane's next part must have for its delivery to be such work; `None` if any.
+    #[must_use]
+    pub fn min_age(&self) -> Option<Duration> {
+        match self {
+            Self::DeliveriesOlderThan(age) => Some(*age),
+            Self::Any | Self::AnyButDeliveriesOn(_) | Self::Deliveries => None,
         }
     }
 }

@@ -2,12 +2,36 @@
 
 use std::time::Duration;
 
-use satchel_domain::ChannelState;
+use satchel_domain::{ChannelState, Timestamp};
 use satchel_ports::Channel;
+
+use super::{DeliveryContext, DeliveryRequests};
+
+/// Waits until a channel that has refused a call is open, and no longer than to this moment; `None` when the process stops
+/// before. Meanwhile the lane can be given back, to be delivered by a process with other credentials.
+pub(super) async fn await_account(
+    context: &DeliveryContext,
+    requests: &DeliveryRequests,
+    until: Timestamp,
+) -> Option<()> {
+    let DeliveryContext { channel, clock, stop, rules, .. } = context;
+    let too_late = tokio::time::sleep(until.saturating_duration_since(clock.now()));
+    let wait = async {
+        tokio::select! {
+            () = too_late => {}
+            () = wait_until_open(&**channel, rules.backoff) => {}
+        }
+    };
+    // One that says that it is open would be claimed again at once.
+    requests.set_awaits_account(channel.state() != ChannelState::Open);
+    let waited = stop.run_until_cancelled(wait).await;
+    requests.set_awaits_account(false);
+    waited
+}
 
 /// Waits until a channel that has refused a call is open. One that says that it is open may have been opened in between,
 /// or doesn't know its state: it is used again after the pause.
-pub(super) async fn wait_until_open(channel: &dyn Channel, pause: Duration) {
+async fn wait_until_open(channel: &dyn Channel, pause: Duration) {
     let mut state = channel.state();
     if state == ChannelState::Open {
         tokio::time::sleep(pause).await;

@@ -27,6 +27,8 @@ struct PendingRequests {
     is_finishing: bool,
     /// Whether the driver delivers.
     is_busy: bool,
+    /// Whether it delivers nothing before the platform accepts the bot's account again.
+    awaits_account: bool,
 }
 
 impl PendingRequests {
@@ -94,6 +96,11 @@ impl DeliveryRequests {
         self.pending.send_modify(|pending| pending.is_busy = is_busy);
     }
 
+    /// Records that the driver waits for a closed channel, or no longer does.
+    pub(super) fn set_awaits_account(&self, awaits_account: bool) {
+        self.pending.send_modify(|pending| pending.awaits_account = awaits_account);
+    }
+
     /// Records that a part was read of the ledger.
     pub(super) fn record_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -156,6 +163,19 @@ impl DeliveryHandle {
     pub fn is_idle(&self) -> bool {
         let pending = self.pending.borrow();
         !pending.is_busy && pending.delivery.is_none()
+    }
+
+    /// Returns whether what was asked for waits for a closed channel.
+    #[must_use]
+    pub fn awaits_account(&self) -> bool {
+        self.pending.borrow().awaits_account
+    }
+
+    /// Waits until what was asked for waits for a closed channel.
+    pub async fn account_awaited(&self) {
+        let mut pending = self.pending.subscribe();
+        // The sender lives as long as this handle.
+        let _ = pending.wait_for(|pending| pending.awaits_account).await;
     }
 
     /// Waits until all that was asked for is delivered.

@@ -15,8 +15,8 @@ use satchel_ports::{
 };
 
 use super::{
-    DeliveryContext,
-    account::wait_until_open,
+    DeliveryContext, DeliveryRequests,
+    account::await_account,
     doubt,
     reply_anchor::ReplyAnchor,
     report::{log_result, publish_part_state},
@@ -44,6 +44,7 @@ pub(super) enum PartEnd {
 pub(super) async fn deliver_part(
     context: &DeliveryContext,
     lease: &Lease,
+    requests: &DeliveryRequests,
     part: Part,
     started_here: bool,
     reply_anchor: &mut ReplyAnchor,
@@ -73,7 +74,7 @@ pub(super) async fn deliver_part(
             }
         }
         let event = match continuation {
-            Continuation::Perform(action) => perform(context, &delivery, action, reply_to.as_ref()).await?,
+            Continuation::Perform(action) => perform(context, requests, &delivery, action, reply_to.as_ref()).await?,
             Continuation::Rest => return Ok(PartEnd::Open),
             Continuation::Settle => {
                 let part = delivery.into_part();
@@ -92,6 +93,7 @@ pub(super) async fn deliver_part(
 /// Performs one action; `None` when the process stops before it has ended and nothing is in flight.
 async fn perform(
     context: &DeliveryContext,
+    requests: &DeliveryRequests,
     delivery: &Delivery,
     action: DeliveryAction,
     reply_to: Option<&MessageRef>,
@@ -126,19 +128,10 @@ async fn perform(
                 None => None,
             }
         }
-        DeliveryAction::AwaitAccount(until) => {
-            let too_late = tokio::time::sleep(until.saturating_duration_since(clock.now()));
-            let wait = async {
-                tokio::select! {
-                    () = too_late => {}
-                    () = wait_until_open(&**channel, context.rules.backoff) => {}
-                }
-            };
-            match stop.run_until_cancelled(wait).await {
-                Some(()) => Some(after_sleep(context, part).await?),
-                None => None,
-            }
-        }
+        DeliveryAction::AwaitAccount(until) => match await_account(context, requests, until).await {
+            Some(()) => Some(after_sleep(context, part).await?),
+            None => None,
+        },
         DeliveryAction::Probe => stop.run_until_cancelled(channel.probe()).await.map(DeliveryEvent::ProbeEnded),
         DeliveryAction::Search => {
             let Some(content) = part.content() else {

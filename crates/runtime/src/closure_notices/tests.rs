@@ -1,74 +1,17 @@
 //! Which owners are told of a closed channel, where, and how often, on a real ledger.
 
-use async_trait::async_trait;
-use satchel_domain::{ChannelCapabilities, FileReference, MessageRef, Timestamp, delivery::SendError};
 use satchel_intake::{InboundService, access::ChannelAccess};
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, FetchedFile, FileFetchError, Inbox, Ledger, MockWorkspace, PostRequest,
+    Archive, Inbox, Ledger, MockWorkspace,
     ledger::{ClaimMode, TurnQuery},
 };
-use satchel_routing::tables;
 use satchel_wait::wait_until_async;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::*;
-
-/// A channel that is closed and opened by the test.
-struct StubChannel {
-    name: &'static str,
-    state: watch::Sender<ChannelState>,
-}
-
-impl StubChannel {
-    fn new(name: &'static str) -> Arc<Self> {
-        Arc::new(Self { name, state: watch::Sender::new(ChannelState::Open) })
-    }
-
-    fn close(&self, id: &str) {
-        self.state.send_replace(ChannelState::Closed(ChannelClosure {
-            id: id.to_owned(),
-            platform: self.name,
-            reason: "says no".to_owned(),
-            remedy: "get a new token".to_owned(),
-            since: Timestamp(0),
-        }));
-    }
-
-    fn open(&self) {
-        self.state.send_replace(ChannelState::Open);
-    }
-}
-
-#[async_trait]
-impl Channel for StubChannel {
-    fn name(&self) -> ChannelName {
-        ChannelName::new(self.name).unwrap()
-    }
-
-    fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
-        tables::telegram()
-    }
-
-    fn state(&self) -> ChannelState {
-        self.state.borrow().clone()
-    }
-
-    async fn next_state(&self, state: &ChannelState) -> ChannelState {
-        let mut states = self.state.subscribe();
-        let next = states.wait_for(|current| current != state).await.unwrap();
-        next.clone()
-    }
-
-    async fn post(&self, _: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
-        unreachable!("notices are stored for the channel's worker")
-    }
-
-    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        unreachable!("a notice has no files")
-    }
-}
+use crate::stub_channel::StubChannel;
 
 /// Owner 7 of two platforms, and a page on which somebody has written.
 struct NoticeHarness {

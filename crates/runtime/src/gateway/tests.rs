@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::*;
+use crate::stub_channel::StubChannel;
 
 /// How the gateway stands for this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,7 @@ impl Gateways for TestGateways {
 struct TestProcess {
     gateways: Arc<TestGateways>,
     listeners: Arc<AtomicU32>,
+    channel: Arc<StubChannel>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), &'static str>>,
 }
@@ -76,8 +78,9 @@ impl TestProcess {
     /// Starts it; a listener fails at once where it is to.
     fn start(state: LedgerState, failure: Option<&'static str>) -> Self {
         let gateways = Arc::new(TestGateways { state: Mutex::new(state), releases: AtomicU32::new(0) });
-        let id = GatewayId { channel: ChannelName::new("telegram").unwrap(), duty: GatewayDuty::Receive };
-        let gateway = Gateway { gateways: Arc::clone(&gateways) as _, id };
+        let channel = StubChannel::new("telegram");
+        let (ledger, shared) = (Arc::clone(&gateways) as _, Arc::clone(&channel) as _);
+        let gateway = Gateway { gateways: ledger, channel: shared, duty: GatewayDuty::Receive };
         let (listeners, stop) = (Arc::new(AtomicU32::new(0)), CancellationToken::new());
         let (counter, stopped) = (Arc::clone(&listeners), stop.clone());
         let task = tokio::spawn(async move {
@@ -92,7 +95,7 @@ impl TestProcess {
             };
             gateway.run(listen, stopped).await
         });
-        Self { gateways, listeners, stop, task }
+        Self { gateways, listeners, channel, stop, task }
     }
 
     fn set(&self, state: LedgerState) {
@@ -179,4 +182,17 @@ async fn listener_that_fails_ends_it_and_releases_the_gateway() {
     let result = process.task.await.unwrap();
     assert_eq!(result, Err("the token is not accepted"));
     assert_eq!(process.gateways.releases.load(Ordering::SeqCst), 1);
+}
+
+/// Catches: a process with a refused token that keeps the gateway from one with the next token.
+#[tokio::test(start_paused = true)]
+async fn closed_channel_leaves_the_gateway_to_others() {
+    let process = TestProcess::start(LedgerState::Free, None);
+    assert_eq!(process.listeners_after(SECOND).await, 1);
+    process.channel.close("a");
+    assert_eq!(process.listeners_after(MINUTE).await, 0, "it is free, and not claimed");
+    assert_eq!(process.gateways.releases.load(Ordering::SeqCst), 1);
+    process.channel.open();
+    assert_eq!(process.listeners_after(2 * SECOND).await, 1);
+    assert_eq!(process.stop().await, 2);
 }

@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep_until};
 use super::{WorkerContext, worker::POLL_INTERVAL};
 
 /// Delivers what is unsettled of a lane, then releases it. When a turn is ready, only the part in flight is finished: an
-/// agent runs the turn, and delivers the rest beside it.
+/// agent runs the turn, and delivers the rest beside it. A lane of a closed channel is released, too: another process may
+/// have credentials that the platform accepts.
 pub(super) async fn deliver_lane(
     context: &WorkerContext,
     lane: &LaneHandle,
@@ -31,6 +32,7 @@ pub(super) async fn deliver_lane(
         let is_wake = tokio::select! {
             ended = &mut driving => break ended?,
             () = delivery.idle() => false,
+            () = delivery.account_awaited() => false,
             () = stop.cancelled() => false,
             () = wake.notified() => true,
             () = sleep_until(next_look) => true,

@@ -1,5 +1,6 @@
 //! Lanes at work on a real ledger: every message answered once and in order, whatever is slow, deaf, stopped or broken.
 
+mod accounts;
 mod chat;
 mod fairness;
 mod ledger;

@@ -190,6 +190,11 @@ async fn run_lane(
             leases.release(lease, ReleaseMode::Always).await?;
             return Ok(());
         }
+        if turning.is_none() && !queued && delivery.awaits_account() {
+            // Another process may have credentials that the platform accepts. A lane that waits for them takes no room here.
+            stop.cancel();
+            continue;
+        }
         if turning.is_none() && !queued && delivery.is_idle() {
             if leases.release(lease, ReleaseMode::IfIdle).await? {
                 return Ok(());
@@ -233,6 +238,7 @@ async fn run_lane(
                 }
             }
             () = delivery.idle(), if turning.is_none() && !queued => Ok(()),
+            () = delivery.account_awaited(), if turning.is_none() && !queued => Ok(()),
             () = lane.wake.notified(), if turning.is_none() => {
                 look_for_turn = true;
                 Ok(())

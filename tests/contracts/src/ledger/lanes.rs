@@ -353,6 +353,36 @@ pub async fn claim_finds_only_work_of_its_filter(fixture: &impl LedgerFixture) {
     assert_eq!(claim(WorkFilter::Deliveries).await, Some((None, true)), "people who write on keep no reply back");
 }
 
+/// Catches: parts of a closed channel that nobody gives up, and lanes that are claimed for them over and over.
+pub async fn claim_for_old_deliveries_goes_by_the_next_part(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let day = Duration::from_secs(24 * 60 * 60);
+    let is_found = async || {
+        let filter = WorkFilter::DeliveriesOlderThan(day);
+        let claimed = ledger.leases.claim_lane(&channels(&["console"]), filter).await.unwrap();
+        let Some(claimed) = claimed else { return false };
+        assert_eq!((claimed.turn, claimed.unsettled), (None, true));
+        ledger.leases.release(&claimed.lease, ReleaseMode::Always).await.unwrap()
+    };
+    let (lease, first) = receive(&ledger, &message("1", "hello")).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(first, text_parts(&["reply"]))).await.unwrap();
+    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    assert!(!is_found().await, "it is new");
+    fixture.clock().advance(day);
+    assert!(is_found().await);
+    let (lease, second) = receive(&ledger, &message("2", "more")).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(second, text_parts(&["another"]))).await.unwrap();
+    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    assert!(is_found().await, "the old one is the next");
+    let lease = ledger.leases.claim_lane(&channels(&["console"]), WorkFilter::Any).await.unwrap().unwrap().lease;
+    let mut part = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    part.start(Clock::now(fixture.clock()));
+    ledger.outbox.save_part(&lease, &part).await.unwrap();
+    ledger.outbox.settle_part(&lease, &sent_settlement(&part, "9")).await.unwrap();
+    ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    assert!(!is_found().await, "the new one is the next");
+}
+
 /// Catches: a lane that its agent keeps after the hand-over, and a part that seems to be in flight when nobody sends it.
 pub async fn handed_over_lane_is_free_and_nothing_is_started(fixture: &impl LedgerFixture) {
     let (agent, worker) = (fixture.open().await, fixture.open().await);

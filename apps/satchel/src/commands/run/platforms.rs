@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use satchel_ports::{
     Channel, Inbound,
-    ledger::{GatewayDuty, GatewayId, Gateways},
+    ledger::{GatewayDuty, Gateways},
 };
 use satchel_runtime::gateway::Gateway;
 use satchel_telegram::BotToken;
@@ -61,8 +61,7 @@ pub(super) fn receive(
     stop: &CancellationToken,
 ) {
     for HostedPlatform { channel, listen } in platforms {
-        let id = GatewayId { channel: channel.name(), duty: GatewayDuty::Receive };
-        let gateway = Gateway { gateways: Arc::clone(gateways), id };
+        let gateway = Gateway { gateways: Arc::clone(gateways), channel, duty: GatewayDuty::Receive };
         let (inbound, stop) = (Arc::clone(inbound), stop.clone());
         tasks.spawn(async move { gateway.run(|connection| listen(Arc::clone(&inbound), connection), stop).await });
     }

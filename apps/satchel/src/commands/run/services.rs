@@ -117,7 +117,7 @@ impl Services<'_> {
         let Satchel { inbound, internal_inbound, runner, tools } = build(ports, options)?;
         let gateways = &stores.ledger.gateways;
         let gateways: Arc<dyn Gateways> = Arc::new(MeasuredGateways::new(Arc::clone(gateways), Arc::clone(metrics)));
-        self.start_work(runner, nats, &internal_inbound, &channels, &gateways, tasks)?;
+        self.start_work(runner, nats, &internal_inbound, &hosted, &gateways, tasks)?;
         let notices = self.closure_notices(hosted.clone(), owner_page.clone(), internal_inbound.clone());
         work::start_closure_notices(notices, tasks, self.stop);
         if !self.role.receives() {
@@ -158,12 +158,12 @@ impl Services<'_> {
         runner: Runner,
         nats: Option<Arc<NatsBus>>,
         inbound: &InternalInbound,
-        channels: &[ChannelName],
+        channels: &[Arc<dyn Channel>],
         gateways: &Arc<dyn Gateways>,
         tasks: &mut Tasks,
     ) -> anyhow::Result<()> {
         if self.role.answers() {
-            let (config, channels) = (self.loaded.config(), channels.to_vec());
+            let (config, channels) = (self.loaded.config(), channels.iter().map(|channel| channel.name()).collect());
             work::start_scheduled(config, self.stores, inbound.clone(), channels, tasks, self.stop)?;
         }
         match self.role.lane_role() {

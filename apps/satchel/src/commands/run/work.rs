@@ -6,7 +6,10 @@ use futures::{FutureExt, future::BoxFuture};
 use satchel_domain::ChannelName;
 use satchel_intake::InternalInbound;
 use satchel_nats::NatsBus;
-use satchel_ports::ledger::{GatewayDuty, GatewayId, Gateways};
+use satchel_ports::{
+    Channel,
+    ledger::{GatewayDuty, Gateways},
+};
 use satchel_runtime::{
     Runner,
     closure_notices::ClosureNotices,
@@ -102,14 +105,14 @@ pub(super) fn flush_at_stop(nats: Option<Arc<NatsBus>>, tasks: &mut Tasks, stop:
 
 /// Lets agents know until `stop` that these channels have a delivery worker.
 pub(super) fn announce_deliveries(
-    channels: &[ChannelName],
+    channels: &[Arc<dyn Channel>],
     gateways: &Arc<dyn Gateways>,
     tasks: &mut Tasks,
     stop: &CancellationToken,
 ) {
     for channel in channels {
-        let id = GatewayId { channel: channel.clone(), duty: GatewayDuty::Deliver };
-        let gateway = Gateway { gateways: Arc::clone(gateways), id };
+        let (gateways, channel) = (Arc::clone(gateways), Arc::clone(channel));
+        let gateway = Gateway { gateways, channel, duty: GatewayDuty::Deliver };
         let stop = stop.clone();
         tasks.spawn(async move {
             let wait = |held: CancellationToken| async move {

@@ -181,6 +181,16 @@ impl Stage {
 
     /// The same with other intervals.
     pub(super) async fn start_in(&self, role: LaneRole, adjust: impl FnOnce(&mut RunnerIntervals)) -> Process {
+        self.start_on(Arc::clone(&self.chat) as _, role, adjust).await
+    }
+
+    /// The same with another account of the platform.
+    pub(super) async fn start_on(
+        &self,
+        chat: Arc<dyn Channel>,
+        role: LaneRole,
+        adjust: impl FnOnce(&mut RunnerIntervals),
+    ) -> Process {
         let ledger = Arc::new(FailingLedger { inner: self.open().await, hook: FailureHook::default() });
         let services = AgentServices {
             turns: Arc::clone(&ledger) as _,
@@ -206,7 +216,6 @@ impl Stage {
             is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
-        let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;
         let workspace =
             DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20, Arc::new(NativeRunner))
                 .unwrap();

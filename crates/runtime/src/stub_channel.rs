@@ -1,0 +1,67 @@
+//! A channel for tests, whose account the test refuses and accepts.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelClosure, ChannelName, ChannelState, ConversationId, FileReference, MessageRef,
+    Timestamp, delivery::SendError,
+};
+use satchel_ports::{Channel, FetchedFile, FileFetchError, PostRequest};
+use satchel_routing::tables;
+use tokio::sync::watch;
+
+/// A channel that is closed and opened by the test.
+pub(crate) struct StubChannel {
+    name: &'static str,
+    state: watch::Sender<ChannelState>,
+}
+
+impl StubChannel {
+    pub(crate) fn new(name: &'static str) -> Arc<Self> {
+        Arc::new(Self { name, state: watch::Sender::new(ChannelState::Open) })
+    }
+
+    pub(crate) fn close(&self, id: &str) {
+        self.state.send_replace(ChannelState::Closed(ChannelClosure {
+            id: id.to_owned(),
+            platform: self.name,
+            reason: "says no".to_owned(),
+            remedy: "get a new token".to_owned(),
+            since: Timestamp(0),
+        }));
+    }
+
+    pub(crate) fn open(&self) {
+        self.state.send_replace(ChannelState::Open);
+    }
+}
+
+#[async_trait]
+impl Channel for StubChannel {
+    fn name(&self) -> ChannelName {
+        ChannelName::new(self.name).unwrap()
+    }
+
+    fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
+        tables::telegram()
+    }
+
+    fn state(&self) -> ChannelState {
+        self.state.borrow().clone()
+    }
+
+    async fn next_state(&self, state: &ChannelState) -> ChannelState {
+        let mut states = self.state.subscribe();
+        let next = states.wait_for(|current| current != state).await.unwrap();
+        next.clone()
+    }
+
+    async fn post(&self, _: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
+        unreachable!("notices are stored for the channel's worker")
+    }
+
+    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
+        unreachable!("a notice has no files")
+    }
+}
