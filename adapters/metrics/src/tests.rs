@@ -500,7 +500,8 @@ async fn metrics_server_answers_one_path_and_survives_nonsense() {
 #[tokio::test]
 async fn closed_channels_are_shown_until_they_open() {
     let closed = ChannelState::Closed(ChannelClosure {
-        id: "1".into(),
+        credentials: "1".into(),
+        number: 1,
         platform: "Telegram",
         reason: "no longer accepts the bot's token".into(),
         remedy: "get a new one".into(),

@@ -25,8 +25,6 @@ const CHECK_BACKOFF: Backoff = Backoff { min_delay: Duration::from_millis(500), 
 /// calls alone would be closed and opened over and over.
 const MIN_OPEN_TIME: Duration = Duration::from_secs(60);
 
-const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
-
 /// Asks the platform whether it accepts a token. Any other failure counts as no.
 pub type CheckTokenFn = Box<dyn Fn(SecretString) -> BoxFuture<'static, bool> + Send + Sync>;
 
@@ -56,7 +54,7 @@ struct Shared {
 
 struct Inner {
     token: SecretString,
-    /// How often it was closed with this token, without closures that follow at once.
+    /// How often it was closed, without closures that follow at once.
     closures: u32,
     /// How often the current closure was checked.
     checks: u32,
@@ -171,11 +169,9 @@ impl Shared {
             Some(file) => format!("{remedy} and put it into {}, which is read again by itself", file.path.display()),
             None => format!("{remedy}, set it in the configuration and restart Satchel"),
         };
-        let since = now();
         (inner.checks, inner.closures) = (0, inner.closures.saturating_add(1));
-        let (token, day) = (fingerprint(&inner.token), since.0.div_euclid(DAY_MS));
-        let id = format!("{token:016x}-{day}-{}", inner.closures);
-        let closure = ChannelClosure { id, platform, reason: reason.to_owned(), remedy, since };
+        let (credentials, number) = (format!("{:016x}", fingerprint(&inner.token)), inner.closures);
+        let closure = ChannelClosure { credentials, number, platform, reason: reason.to_owned(), remedy, since: now() };
         inner.closure.insert(closure).clone()
     }
 
@@ -197,7 +193,7 @@ impl Shared {
         }
         let mut inner = self.inner();
         if inner.token.expose_secret() != token.expose_secret() {
-            (inner.closures, inner.closure) = (0, None);
+            inner.closure = None;
             inner.token = token;
         }
         inner.opened_at = Some(Instant::now());

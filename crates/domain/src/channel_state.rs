@@ -15,9 +15,10 @@ pub enum ChannelState {
 /// Why a channel is closed. Holds no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelClosure {
-    /// Names this closure: the same in each process whose credentials were refused on that day, another one if they were
-    /// accepted in between.
-    pub id: String,
+    /// Names the credentials that are refused: the same in each process that has them.
+    pub credentials: String,
+    /// Counts the closures of the channel in this process. Those that follow at once are one.
+    pub number: u32,
     /// The platform's name, as people know it.
     pub platform: &'static str,
     /// Why, as text that follows the platform's name.

@@ -1,5 +1,7 @@
 //! Tells owners that a channel is closed, once for each closure, on the channels that are open.
 
+mod record;
+
 use std::{error::Error, sync::Arc, time::Duration};
 
 use futures::future::select_all;
@@ -7,8 +9,10 @@ use satchel_domain::{
     ChannelClosure, ChannelName, ChannelState, ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask,
 };
 use satchel_intake::{InternalInbound, access::AccessPolicy};
-use satchel_ports::{Channel, Conversations, LedgerError, ledger::ConversationQuery};
+use satchel_ports::{Channel, Conversations, Inbox, LedgerError, ledger::ConversationQuery};
 use tokio_util::sync::CancellationToken;
+
+use self::record::ClosureRecords;
 
 /// When a notice that could not be stored is stored again, unless a channel is closed or opened before.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
@@ -25,6 +29,8 @@ pub struct ClosureNotices {
     /// The channel whose people are owners in each of its conversations: the page.
     pub owner_page: Option<ChannelName>,
     pub conversations: Arc<dyn Conversations>,
+    /// Where it is stored which closures owners were told of.
+    pub inbox: Arc<dyn Inbox>,
     pub inbound: InternalInbound,
 }
 
@@ -39,12 +45,18 @@ impl ClosureNotices {
     /// Tells owners until `stop` is cancelled. A notice that is repeated, by this process or another one, has the same key
     /// and is dropped.
     pub async fn run(self, stop: CancellationToken) {
+        let mut records = ClosureRecords::new(Arc::clone(&self.inbox));
         while !self.channels.is_empty() {
             let states: Vec<ChannelState> = self.channels.iter().map(|channel| channel.state()).collect();
-            let result = self.notify_owners(&states).await;
+            let told = self.notify_owners(&states, &mut records).await;
+            let opening = stop.run_until_cancelled(self.record_openings(&states, &mut records)).await;
+            let result = told.and(opening.unwrap_or(Ok(())));
             if let Err(error) = &result {
                 let error: &(dyn Error + 'static) = &**error;
-                tracing::warn!(error, "telling owners of a closed channel failed; retrying");
+                tracing::warn!(
+                    error,
+                    "telling owners of a closed channel, or recording that one is open, failed; retrying"
+                );
             }
             let changes = self.channels.iter().zip(&states).map(|(channel, state)| channel.next_state(state));
             let change = async {
@@ -60,15 +72,32 @@ impl ClosureNotices {
         stop.cancelled().await;
     }
 
-    async fn notify_owners(&self, states: &[ChannelState]) -> Result<(), Box<dyn Error + Send + Sync>> {
+    async fn notify_owners(
+        &self,
+        states: &[ChannelState],
+        records: &mut ClosureRecords,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
         for (channel, state) in self.channels.iter().zip(states) {
             let Some(closure) = state.closure() else { continue };
+            let id = records.id(&channel.name(), closure).await?;
             for target in self.open_targets(states).await? {
                 let NoticeTarget { conversation, key } = target;
-                let key = format!("{SATCHEL_SENDER_ID}:closed:{}:{}:{key}", channel.name(), closure.id);
+                let key = format!("{SATCHEL_SENDER_ID}:closed:{}:{id}:{key}", channel.name());
                 let message = InboundMessage::new(conversation, key, Sender::satchel());
                 self.inbound.accept(system_task(closure), message).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Records which channels' closures have ended.
+    async fn record_openings(
+        &self,
+        states: &[ChannelState],
+        records: &mut ClosureRecords,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        for (channel, _) in self.channels.iter().zip(states).filter(|(_, state)| state.closure().is_none()) {
+            records.open(&**channel).await?;
         }
         Ok(())
     }

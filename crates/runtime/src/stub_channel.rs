@@ -1,6 +1,9 @@
 //! A channel for tests, whose account the test refuses and accepts.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -15,16 +18,26 @@ use tokio::sync::watch;
 pub(crate) struct StubChannel {
     name: &'static str,
     state: watch::Sender<ChannelState>,
+    closures: AtomicU32,
+    /// The credentials, if a call refuses them before the channel knows.
+    refused: Mutex<Option<String>>,
 }
 
 impl StubChannel {
     pub(crate) fn new(name: &'static str) -> Arc<Self> {
-        Arc::new(Self { name, state: watch::Sender::new(ChannelState::Open) })
+        let state = watch::Sender::new(ChannelState::Open);
+        Arc::new(Self { name, state, closures: AtomicU32::new(0), refused: Mutex::default() })
     }
 
-    pub(crate) fn close(&self, id: &str) {
+    /// Refuses these credentials in the next call, which closes the channel.
+    pub(crate) fn refuse(&self, credentials: &str) {
+        *self.refused.lock().unwrap() = Some(credentials.to_owned());
+    }
+
+    pub(crate) fn close(&self, credentials: &str) {
         self.state.send_replace(ChannelState::Closed(ChannelClosure {
-            id: id.to_owned(),
+            credentials: credentials.to_owned(),
+            number: self.closures.fetch_add(1, Ordering::Relaxed) + 1,
             platform: self.name,
             reason: "says no".to_owned(),
             remedy: "get a new token".to_owned(),
@@ -55,6 +68,12 @@ impl Channel for StubChannel {
         let mut states = self.state.subscribe();
         let next = states.wait_for(|current| current != state).await.unwrap();
         next.clone()
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        let Some(credentials) = self.refused.lock().unwrap().take() else { return Ok(()) };
+        self.close(&credentials);
+        Err(SendError::AccountRefused { reason: "says no".to_owned() })
     }
 
     async fn post(&self, _: &PostRequest) -> Result<Vec<MessageRef>, SendError> {

@@ -286,7 +286,8 @@ async fn stopping_server_is_not_ready_and_still_serves() {
 #[tokio::test]
 async fn readiness_names_closed_channels() {
     let closure = ChannelClosure {
-        id: "1".to_owned(),
+        credentials: "1".to_owned(),
+        number: 1,
         platform: "Telegram",
         reason: "no longer accepts the bot's token".to_owned(),
         remedy: "get a new one".to_owned(),

@@ -7,7 +7,7 @@ use satchel_ports::{
     Archive, Inbox, Ledger, MockWorkspace,
     ledger::{ClaimMode, TurnQuery},
 };
-use satchel_wait::wait_until_async;
+use satchel_wait::{wait_until, wait_until_async};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -26,38 +26,67 @@ impl NoticeHarness {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(SystemClock::new());
         let ids = Arc::new(UuidV7);
-        let ledger = SqliteLedger::open(directory.path(), Settings::default(), Arc::clone(&clock) as _, ids).await;
+        let ledger = SqliteLedger::open(directory.path(), Settings::default(), clock, ids).await;
         let ledger = Arc::new(ledger.unwrap());
         let message = InboundMessage::new("web:chat".parse().unwrap(), "1".into(), Sender::new("owner", "Ada"));
         ledger.receive(&message, ClaimMode::Never).await.unwrap();
-        let (telegram, discord, web) =
-            (StubChannel::new("telegram"), StubChannel::new("discord"), StubChannel::new("web"));
+        let (telegram, discord) = (StubChannel::new("telegram"), StubChannel::new("discord"));
+        let harness = Self { telegram, discord, ledger, _directory: directory };
+        harness.start_process(stop, &harness.telegram, &harness.discord);
+        harness
+    }
+
+    /// Starts a process with these channels on the same ledger.
+    fn start_process(&self, stop: &CancellationToken, telegram: &Arc<StubChannel>, discord: &Arc<StubChannel>) {
+        let web = StubChannel::new("web");
         let rules = |channel: &StubChannel, chat: &str| {
             let owner_chats = vec![chat.parse().unwrap()];
             (channel.name(), ChannelAccess { owner_chats, owners: vec!["7".into()], ..ChannelAccess::default() })
         };
-        let access = AccessPolicy::new([rules(&telegram, "telegram:7"), rules(&discord, "discord:@7")]);
+        let access = AccessPolicy::new([rules(telegram, "telegram:7"), rules(discord, "discord:@7")]);
         let access = Arc::new(access.with_owner_on([web.name()]));
-        let ports: Ledger = Arc::clone(&ledger).into();
+        let ports: Ledger = Arc::clone(&self.ledger).into();
+        let clock = Arc::new(SystemClock::new());
         let (lanes, _) = mpsc::channel(1);
         let (bus, workspace) = (Arc::new(LocalBus::new()), Arc::new(MockWorkspace::new()));
         let intake = InboundService::new(&ports, clock, bus, lanes, Arc::clone(&access), workspace, None);
         let notices = ClosureNotices {
-            channels: vec![Arc::clone(&telegram) as _, Arc::clone(&discord) as _, Arc::clone(&web) as _],
+            channels: vec![Arc::clone(telegram) as _, Arc::clone(discord) as _, Arc::clone(&web) as _],
             access,
             owner_page: Some(web.name()),
             conversations: ports.conversations,
+            inbox: ports.inbox,
             inbound: intake.internal_inbound(),
         };
         tokio::spawn(notices.run(stop.clone()));
-        Self { telegram, discord, ledger, _directory: directory }
+    }
+
+    /// Starts a process after the others have ended. Telegram refuses these credentials at its first call, if any.
+    fn restart(&mut self, refused: Option<&str>) -> CancellationToken {
+        let stop = CancellationToken::new();
+        (self.telegram, self.discord) = (StubChannel::new("telegram"), StubChannel::new("discord"));
+        if let Some(credentials) = refused {
+            self.telegram.refuse(credentials);
+        }
+        self.start_process(&stop, &self.telegram, &self.discord);
+        stop
+    }
+
+    /// Waits until it is stored whether Telegram is closed.
+    async fn wait_for_record(&self, is_closed: bool) {
+        let name = ChannelName::new("closure-of-telegram").unwrap();
+        wait_until_async("the record", async || {
+            let stored = self.ledger.load_checkpoint(&name).await.unwrap();
+            stored.is_some_and(|stored| stored["is_closed"] == is_closed)
+        })
+        .await;
     }
 
     /// The platforms whose closures were told in a chat, in their order.
     async fn notices(&self, chat: &str) -> Vec<String> {
         let query = TurnQuery { conversation: chat.parse().unwrap(), limit: 9, before: None };
         let turns = self.ledger.turns(&query).await.unwrap();
-        let tasks = turns.iter().rev().flat_map(|turn| &turn.messages);
+        let tasks = turns.iter().flat_map(|turn| &turn.messages);
         let platform = |task: SystemTask| match task {
             SystemTask::ChannelClosed { platform, .. } => platform,
             other => unreachable!("{other:?}"),
@@ -101,5 +130,60 @@ async fn owners_are_told_once_another_channel_opens() {
     assert_eq!(harness.notices("discord:@7").await, [""; 0]);
     harness.discord.open();
     harness.wait_for_notices("discord:@7", &["telegram"]).await;
+    stop.cancel();
+}
+
+/// Catches: a closure that ends with the process or the day, and a token that is refused once more of which nobody hears.
+#[tokio::test]
+async fn closures_are_told_once_across_restarts() {
+    let mut stop = CancellationToken::new();
+    let mut harness = NoticeHarness::start(&stop).await;
+    harness.telegram.close("a");
+    harness.wait_for_notices("web:chat", &["telegram"]).await;
+    harness.wait_for_record(true).await;
+
+    // It is still closed: nothing more is told of it.
+    stop.cancel();
+    stop = harness.restart(Some("a"));
+    wait_until("Telegram refuses", || harness.telegram.state().closure().is_some()).await;
+    harness.discord.close("d");
+    harness.wait_for_notices("web:chat", &["telegram", "discord"]).await;
+
+    // It is opened, and refused after a restart.
+    harness.telegram.open();
+    harness.wait_for_record(false).await;
+    stop.cancel();
+    stop = harness.restart(None);
+    harness.telegram.close("a");
+    harness.wait_for_notices("web:chat", &["telegram", "discord", "telegram"]).await;
+    harness.wait_for_record(true).await;
+
+    // It is accepted after a restart, and refused later.
+    stop.cancel();
+    stop = harness.restart(None);
+    harness.wait_for_record(false).await;
+    harness.telegram.close("a");
+    harness.wait_for_notices("web:chat", &["telegram", "discord", "telegram", "telegram"]).await;
+    stop.cancel();
+}
+
+/// Catches: a notice by each process of a cluster, and a token of which nobody hears because another one was refused before.
+#[tokio::test]
+async fn processes_with_one_token_tell_of_one_closure() {
+    let stop = CancellationToken::new();
+    let harness = NoticeHarness::start(&stop).await;
+    let (telegram, discord) = (StubChannel::new("telegram"), StubChannel::new("discord"));
+    harness.start_process(&stop, &telegram, &discord);
+    harness.telegram.close("a");
+    telegram.close("a");
+    harness.wait_for_notices("web:chat", &["telegram"]).await;
+    harness.discord.close("d");
+    discord.close("d");
+    harness.wait_for_notices("web:chat", &["telegram", "discord"]).await;
+    // The second process gets another token, which is refused as well.
+    telegram.open();
+    harness.wait_for_record(false).await;
+    telegram.close("b");
+    harness.wait_for_notices("web:chat", &["telegram", "discord", "telegram"]).await;
     stop.cancel();
 }

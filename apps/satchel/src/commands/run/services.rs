@@ -242,8 +242,9 @@ impl Services<'_> {
         inbound: InternalInbound,
     ) -> ClosureNotices {
         let access = Arc::new(self.loaded.config().access());
-        let conversations = Arc::clone(&self.stores.ledger.conversations);
-        ClosureNotices { channels, access, owner_page, conversations, inbound }
+        let ledger = &self.stores.ledger;
+        let (conversations, inbox) = (Arc::clone(&ledger.conversations), Arc::clone(&ledger.inbox));
+        ClosureNotices { channels, access, owner_page, conversations, inbox, inbound }
     }
 
     fn notifications(&self, inbound: InternalInbound) -> NotificationService {

@@ -70,7 +70,8 @@ impl DeliveryHarness {
             probes: Vec::new(),
             lookups: Vec::new(),
             state: ChannelState::Closed(ChannelClosure {
-                id: "1".to_owned(),
+                credentials: "1".to_owned(),
+                number: 1,
                 platform: "Console",
                 reason: "doesn't accept the bot's token".to_owned(),
                 remedy: "get a new one".to_owned(),

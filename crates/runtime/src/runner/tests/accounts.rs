@@ -38,7 +38,8 @@ impl Channel for RefusedChat {
 
     fn state(&self) -> ChannelState {
         ChannelState::Closed(ChannelClosure {
-            id: "a".to_owned(),
+            credentials: "a".to_owned(),
+            number: 1,
             platform: "Console",
             reason: REASON.to_owned(),
             remedy: "get a new one".to_owned(),
