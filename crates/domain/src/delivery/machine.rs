@@ -139,6 +139,8 @@ pub struct Delivery {
     text_only: Option<Operation>,
     /// How many probes failed.
     probes: u32,
+    /// Whether the call under way repeats an edit that may have arrived.
+    repeats_edit: bool,
 }
 
 impl Delivery {
@@ -162,6 +164,7 @@ impl Delivery {
             idempotency,
             text_only,
             probes: 0,
+            repeats_edit: false,
         };
         let plan = match (&delivery.part.state, started_here) {
             (PartState::Sending, true) => perform(DeliveryAction::Call(Attempt::Plain)),
@@ -256,7 +259,12 @@ impl Delivery {
         answer: Result<Vec<MessageRef>, SendError>,
         now: Timestamp,
     ) -> DeliveryPlan {
+        let repeats_edit = std::mem::take(&mut self.repeats_edit);
         match (attempt, answer) {
+            // What an edit that may have arrived is repeated by is no retry under a key, but the doubt lasts as well.
+            (Attempt::Plain, Err(error @ SendError::AccountRefused { .. })) if repeats_edit => {
+                return self.on_account_refused(Attempt::Retry, error, now);
+            }
             (_, Err(error @ SendError::AccountRefused { .. })) => return self.on_account_refused(attempt, error, now),
             (Attempt::RetryText, Ok(messages)) => return self.complete(messages, now),
             (Attempt::Retry, Ok(messages)) if self.is_possibly_partial() => return self.complete(messages, now),
@@ -397,7 +405,10 @@ impl Delivery {
         match step {
             DoubtStep::LookUp => perform(DeliveryAction::Search),
             // An edit is idempotent by itself and has no key.
-            DoubtStep::Retry if self.part.target().is_some() => self.start(Attempt::Plain, now),
+            DoubtStep::Retry if self.part.target().is_some() => {
+                self.repeats_edit = true;
+                self.start(Attempt::Plain, now)
+            }
             DoubtStep::Retry => self.start(Attempt::Retry, now),
             // What the key finds by the text alone is edited to the rest.
             DoubtStep::Resend | DoubtStep::GiveUp(_) if self.can_retry_text(now) => self.start(Attempt::RetryText, now),

@@ -82,3 +82,42 @@ fn doubt_outlasts_a_refused_account() {
         assert_eq!(delivery.on(DeliveryEvent::TimeReached, Timestamp(5)), perform(DeliveryAction::Probe));
     }
 }
+
+/// Catches: an edit that may have arrived and of which people and the model read that it did not.
+#[test]
+fn doubt_about_an_edit_outlasts_a_refused_account() {
+    let edit = Operation::Edit { message: MessageRef("m0".into()), content: PartContent::from_text("hello") };
+    let state = PartState::InDoubt { until: Timestamp(0), reason: "reset".to_owned() };
+    let doubtful = Part { operation: edit, state, attempts: 1, first_attempt_at: Some(Timestamp(0)), ..pending() };
+    let channel = capabilities(Idempotency::None, LookupRule::None);
+    let (mut delivery, plan) = Delivery::resume(doubtful, false, &channel, Timestamp(0), RULES);
+    assert_eq!(plan, perform(DeliveryAction::Probe));
+    for now in [1, 2].map(Timestamp) {
+        let repeated = delivery.on(DeliveryEvent::ProbeEnded(Ok(())), now);
+        assert_eq!(repeated, (vec![DeliveryEffect::Save], call(Attempt::Plain)));
+        let answered = delivery.on(DeliveryEvent::Answered(Attempt::Plain, Err(refused())), now);
+        assert_eq!(answered, (vec![DeliveryEffect::Record], awaits_account()));
+        let part = delivery.part();
+        assert_eq!((part.attempts, part.first_attempt_at), (1, Some(Timestamp(0))));
+        assert_eq!(part.state, PartState::InDoubt { until: now, reason: "revoked".to_owned() });
+        assert_eq!(delivery.on(DeliveryEvent::TimeReached, now), perform(DeliveryAction::Probe));
+    }
+    let _ = delivery.on(DeliveryEvent::ProbeEnded(Err(refused())), Timestamp(3));
+    assert_eq!(delivery.on(DeliveryEvent::TimeReached, DEADLINE).1, Continuation::Settle);
+    let reason = FailureReason::MayHaveArrived { reason: "revoked".to_owned() };
+    assert_eq!(delivery.part().state, PartState::Failed { reason });
+}
+
+/// Catches: a doubt about an edit that certainly did not arrive.
+#[test]
+fn refused_account_leaves_no_doubt_about_an_edit_that_was_not_sent() {
+    let edit = Operation::Edit { message: MessageRef("m0".into()), content: PartContent::from_text("hello") };
+    let channel = capabilities(Idempotency::None, LookupRule::None);
+    let (mut delivery, _) =
+        Delivery::resume(Part { operation: edit, ..pending() }, false, &channel, Timestamp(0), RULES);
+    let busy = SendError::NotSent { retry_after_ms: Some(1), reason: "busy".to_owned() };
+    let _ = delivery.on(DeliveryEvent::Answered(Attempt::Plain, Err(busy)), Timestamp(0));
+    let _ = delivery.on(DeliveryEvent::TimeReached, Timestamp(5_000));
+    let _ = delivery.on(DeliveryEvent::Answered(Attempt::Plain, Err(refused())), Timestamp(5_001));
+    assert_eq!(delivery.part().state, PartState::Waiting { until: Timestamp(5_001), reason: "revoked".to_owned() });
+}
