@@ -16,7 +16,7 @@ mod text;
 mod webhook;
 pub(crate) mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use satchel_ports::Inbound;
 use tokio_util::sync::CancellationToken;
@@ -29,12 +29,14 @@ use crate::{TelegramChannel, TelegramError, TelegramSettings};
 pub struct TelegramListener {
     settings: TelegramSettings,
     channel: Arc<TelegramChannel>,
+    /// Whether it has listened for a webhook. Clones share it.
+    has_listened: Arc<AtomicBool>,
 }
 
 impl TelegramListener {
     #[must_use]
     pub fn new(settings: TelegramSettings, channel: Arc<TelegramChannel>) -> Self {
-        Self { settings, channel }
+        Self { settings, channel, has_listened: Arc::default() }
     }
 
     /// Listens until `stop`; all updates stored by then are confirmed. Retries while Telegram can't be reached, and begins
@@ -42,7 +44,7 @@ impl TelegramListener {
     /// numbered differently.
     ///
     /// # Errors
-    /// When Telegram does not accept the webhook, or when the webhook's listen address can't be bound.
+    /// When Telegram does not accept the webhook, or when the webhook's listen address can't be bound the first time.
     pub async fn run(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> Result<(), TelegramError> {
         let account = self.channel.client().account();
         while stop.run_until_cancelled(account.wait_until_open()).await.is_some() {
@@ -54,7 +56,7 @@ impl TelegramListener {
     }
 
     async fn listen(&self, inbound: Arc<dyn Inbound>, stop: &CancellationToken) -> Result<(), TelegramError> {
-        let Self { settings, channel } = self;
+        let Self { settings, channel, has_listened } = self;
         let client = channel.client();
         let Some(bot) = setup::identify_bot(client, &settings.answers_in, stop).await else { return Ok(()) };
         tracing::info!(bot = bot.username, "listening on Telegram");
@@ -67,7 +69,9 @@ impl TelegramListener {
             let processor = Arc::new(processor);
             let receiving = async {
                 let result = match &settings.webhook {
-                    Some(webhook) => webhook::run_webhook(client, webhook, Arc::clone(&processor), stop).await,
+                    Some(webhook) => {
+                        webhook::run_webhook(client, webhook, has_listened, Arc::clone(&processor), stop).await
+                    }
                     None => {
                         polling::poll(client, &processor, stop).await;
                         Ok(())

@@ -3,7 +3,15 @@
 mod health;
 mod server;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use satchel_http_server::ServerSettings;
 use secrecy::{ExposeSecret, SecretString};
@@ -36,16 +44,20 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 /// Shortest interval between resets that are caused by calls without the secret, which anyone can make.
 const SUSPECT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Sets the webhook and serves it until `stop`. It stays set afterwards, and Telegram keeps updates until the next
+/// How soon an address that is taken is tried again.
+const BIND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sets the webhook and serves it until `stop`. `has_listened` says whether this process has listened before. It stays set afterwards, and Telegram keeps updates until the next
 /// start.
 pub(super) async fn run_webhook(
     client: &BotClient,
     webhook: &WebhookSettings,
+    has_listened: &AtomicBool,
     processor: Arc<InboundProcessor>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
-    let address = webhook.listen;
-    let listener = TcpListener::bind(address).await.map_err(|source| TelegramError::Listen { address, source })?;
+    let binding = stop.run_until_cancelled(bind(webhook.listen, has_listened)).await;
+    let Some(listener) = binding.transpose()? else { return Ok(()) };
     let secret = new_secret()?;
     let path = url_path(webhook.url.expose_secret());
     let ownership = watch::Sender::new(WebhookOwnership::Unknown);
@@ -63,6 +75,30 @@ pub(super) async fn run_webhook(
     };
     let ((), result) = tokio::join!(serving, maintaining);
     result
+}
+
+/// Binds the address. Where this process has listened before, the address is right and is tried until it is free: while the
+/// channel was closed or another process received its messages, others could take it.
+async fn bind(address: SocketAddr, has_listened: &AtomicBool) -> Result<TcpListener, TelegramError> {
+    let mut has_failed = false;
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => {
+                has_listened.store(true, Ordering::Relaxed);
+                return Ok(listener);
+            }
+            Err(source) if !has_listened.load(Ordering::Relaxed) => {
+                return Err(TelegramError::Listen { address, source });
+            }
+            Err(error) if !has_failed => {
+                has_failed = true;
+                let error: &(dyn Error + 'static) = &error;
+                tracing::warn!(error, "listening for the webhook at {address} failed; retrying");
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(BIND_INTERVAL).await;
+    }
 }
 
 /// Sets the webhook, and sets it again when another process has changed its URL or its secret. A changed secret shows

@@ -4,6 +4,7 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
     net::{SocketAddr, TcpListener},
     ops::Range,
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,6 +12,7 @@ use reqwest::{Client, StatusCode};
 use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, FileKind, PersonMessage, TelegramFault};
+use satchel_ports::Channel;
 use satchel_requirements::required;
 use satchel_telegram::{TelegramError, WebhookSettings};
 use satchel_wait::wait_until;
@@ -57,7 +59,7 @@ fn secret(bench: &InboundHarness) -> Option<String> {
     set.parameters["secret_token"].as_str().map(str::to_owned)
 }
 
-async fn listening(bench: &InboundHarness, taker: &std::sync::Arc<RecordingInbound>) -> ListenerTask {
+async fn listening(bench: &InboundHarness, taker: &Arc<RecordingInbound>) -> ListenerTask {
     let listening = bench.listen(taker);
     wait_until("the webhook is set", || secret(bench).is_some()).await;
     listening
@@ -351,4 +353,30 @@ async fn occupied_listen_address_ends_listener_with_explanation() {
     let _taken = TcpListener::bind(at).unwrap();
     let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(matches!(failed, TelegramError::Listen { address, .. } if address == at), "{failed:?}");
+}
+
+/// Catches: a process that ends because another program took the webhook's address while the token was revoked.
+#[tokio::test]
+async fn address_that_was_taken_while_the_channel_was_closed_is_waited_for() {
+    let (bench, address) = bench().await;
+    let (log, _guard) = LogCapture::listen();
+    let (channel, taker) = (Arc::new(bench.channel()), RecordingInbound::new());
+    let listening = bench.listen_beside(Arc::clone(&channel), &taker);
+    bench.fake.person_says(ANN, ANN, "before");
+    bench.all_confirmed().await;
+    bench.fake.revoke_token(bench.fake.token());
+    channel.probe().await.unwrap_err();
+    let mut taken = None;
+    wait_until("the address is free", || {
+        taken = TcpListener::bind(address).ok();
+        taken.is_some()
+    })
+    .await;
+    bench.fake.accept_token(bench.fake.token());
+    wait_until("it is tried", || log.lines_with("listening for the webhook") == 1).await;
+    drop(taken);
+    bench.fake.person_says(ANN, ANN, "after");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["before", "after"]);
 }
