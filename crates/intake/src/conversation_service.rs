@@ -15,7 +15,8 @@ use satchel_ports::{
 use crate::{
     commands::ChatCommand,
     forget::{remove_unreferenced, remove_workspace},
-    inbound_service::{publish_message, sanitize_text},
+    inbound_service::publish_message,
+    sanitize::sanitize_text,
     steering::person_command,
 };
 

@@ -15,6 +15,7 @@ pub mod pairing;
 pub mod prepare;
 mod refusal_log;
 pub mod reminders;
+mod sanitize;
 pub mod steering;
 mod storage_service;
 mod strangers;

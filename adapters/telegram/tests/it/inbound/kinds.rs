@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use satchel_contracts::log_capture::LogCapture;
-use satchel_domain::InboundMessage;
+use satchel_domain::{FileReference, InboundMessage};
 use satchel_fake_kit::FakeFile;
 use satchel_fake_telegram::{FileKind, PersonMessage};
 use satchel_wait::wait_until;
@@ -109,7 +109,8 @@ async fn replied_and_forwarded_content_is_included() {
     bench.fake.person_sends(ANN, ANN, PersonMessage::text("buy milk").forwarded_from(BOB));
     let came = taken(&bench).await;
     assert_eq!(came[1].text, "[in reply to a message of Ann with plan.pdf:]\n> my plan\n\nprint it");
-    assert_eq!(came[1].files, came[0].files);
+    let quoted: Vec<_> = came[0].files.iter().cloned().map(FileReference::into_quoted).collect();
+    assert_eq!(came[1].files, quoted, "the same file, which isn't stored again");
     assert_eq!(came[2].text, "[forwarded from Bob:]\n> buy milk");
     assert_eq!(came[2].sender.name, "Ann");
 }

@@ -1,0 +1,57 @@
+//! What is taken out of people's texts before they are stored: our links, and markers that only a front end may set.
+
+use satchel_domain::{
+    HistoryMessage, InboundMessage, inbound::ClientContext, reference_block, script::parse_script_message,
+};
+use satchel_ports::FileLinks;
+
+/// Redacts our links and escapes our markers in a text that takes the place of a message's.
+pub(crate) fn sanitize_text(text: &str, links: Option<&dyn FileLinks>) -> String {
+    let text = links.map_or_else(|| text.to_owned(), |links| links.redact_links(text));
+    // As in `escape_markers`.
+    let is_harmless = parse_script_message(&text).is_some() || !reference_block::has_marker(&text);
+    if is_harmless { text } else { reference_block::escape(&text) }
+}
+
+/// Redacts our links: people quote them when they reply to a notice, clients send back the replies that have them, and the
+/// model must not read them.
+pub(crate) fn redact_links(mut message: InboundMessage, links: Option<&dyn FileLinks>) -> InboundMessage {
+    let Some(links) = links else { return message };
+    let captions = message.files.iter_mut().map(|file| &mut file.caption);
+    let context = message.context.iter_mut().flat_map(|context| {
+        let ClientContext { instructions, history, model: _ } = &mut **context;
+        instructions.iter_mut().chain(history.iter_mut().map(HistoryMessage::text_mut))
+    });
+    for text in std::iter::once(&mut message.text).chain(captions).chain(context) {
+        *text = links.redact_links(text);
+    }
+    message
+}
+
+/// Escapes our own markers in people's text, so that a typed reference makes no tool fetch a file. A script stays as it
+/// was written: it ends with its fence, so nothing in it is ever taken for a block, unless references come behind it.
+pub(crate) fn escape_markers(mut message: InboundMessage) -> InboundMessage {
+    let is_script = message.references.is_empty() && parse_script_message(&message.text).is_some();
+    let text = (!is_script).then_some(&mut message.text);
+    let texts = text.into_iter().chain(message.files.iter_mut().map(|file| &mut file.caption));
+    let mut was_escaped = false;
+    for text in texts.filter(|text| reference_block::has_marker(text)) {
+        *text = reference_block::escape(text);
+        was_escaped = true;
+    }
+    if was_escaped {
+        tracing::debug!(chat.id = %message.conversation, "escaped a reference block marker in a message's text");
+    }
+    message
+}
+
+/// Appends a front end's references to the text, as the one block that tools and models read.
+/// Comes after [`escape_markers`], so that the block is theirs alone.
+pub(crate) fn append_references(mut message: InboundMessage) -> InboundMessage {
+    if message.references.is_empty() {
+        return message;
+    }
+    let references = std::mem::take(&mut message.references);
+    message.text = reference_block::append(&message.text, &references);
+    message
+}
