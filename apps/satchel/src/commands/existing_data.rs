@@ -61,14 +61,15 @@ pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec
 /// Checks that the data isn't where an earlier version kept it by default, while nothing is in the default directory of now.
 ///
 /// # Errors
-/// When it is; the message names both directories and the setting that keeps the data.
+/// When it is; the message names both directories, and what to set for a new Satchel and for the one that was there before.
 pub fn check_earlier_default(config: &Config) -> Result<(), UsageError> {
     let Some(earlier) = find_earlier_data(config) else { return Ok(()) };
     let (earlier, directory) = (earlier.display(), config.storage.data_dir().display());
     Err(UsageError(format!(
         "there is no data in {directory}, where this configuration keeps it by default, but there is in {earlier}, where \
-         earlier versions kept it; nothing was created. In the configuration, `storage.data_dir: {earlier}` keeps that data, \
-         and `storage.data_dir: {directory}` starts without it"
+         earlier versions kept it; nothing was created. In the configuration of a new Satchel, \
+         `storage.data_dir: {directory}` starts without it. In that of the Satchel that had it, \
+         `storage.data_dir: {earlier}` keeps that data"
     )))
 }
 
@@ -86,7 +87,16 @@ fn find_earlier_data(config: &Config) -> Option<&Path> {
         return None;
     }
     let mut earlier = storage.earlier_data_dirs().iter().map(PathBuf::as_path);
-    earlier.find(|directory| has_data(directory).is_ok_and(|has_data| has_data))
+    earlier.find(|directory| {
+        has_data(directory).is_ok_and(|has_data| has_data) && !is_of_another_process(directory, storage.data_dir())
+    })
+}
+
+/// Whether a process has this data open, so that it is another Satchel's. What is beneath the data directory of this one is
+/// its own, and the process is one of the earlier version.
+fn is_of_another_process(directory: &Path, data_dir: &Path) -> bool {
+    let is_open = || directory.canonicalize().is_ok_and(|directory| open_data_dirs().contains(&directory));
+    !directory.starts_with(data_dir) && is_open()
 }
 
 /// Reports on standard error where Satchel runs if the data here is empty: it may be a second database that was created

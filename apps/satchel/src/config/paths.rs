@@ -97,15 +97,34 @@ impl<'a> DefaultPaths<'a> {
         user_data_dir.unwrap_or_else(|| file.with_file_name(LOCAL_DATA_DIR))
     }
 
-    /// Where earlier versions kept the data of what has it in `data_dir` now: they went by the working directory and the
-    /// home, whichever file was named. The unit of a service started them in its data directory, which was its home.
-    pub(crate) fn earlier_data_dirs(&self, data_dir: &Path) -> Vec<PathBuf> {
+    /// Where earlier versions kept the data of what has this configuration file now: they went by the working directory and
+    /// the home, whichever file was named. The unit of a service started them in its data directory, which was its home.
+    /// Where another configuration keeps its data by default, the data is that one's.
+    pub(crate) fn earlier_data_dirs(&self, file: Option<&Path>) -> Vec<PathBuf> {
+        let data_dir = self.data_dir(file);
         let mut directories = vec![self.data_dir_without_file()];
         if data_dir == self.service.data_dir {
             directories.extend([LOCAL_DATA_DIR, ".local/share/satchel"].map(|name| data_dir.join(name)));
         }
-        directories.retain(|directory| directory != data_dir);
+        let of_others = self.data_dirs_of_other_files(file);
+        directories.retain(|directory| *directory != data_dir && !of_others.contains(directory));
         directories
+    }
+
+    /// The default data directories of the other configuration files that exist: the working directory's, the user's and the
+    /// service's.
+    fn data_dirs_of_other_files(&self, file: Option<&Path>) -> Vec<PathBuf> {
+        let used = self.named_file().or(file).map(|file| self.cwd.join(file));
+        let is_other = |file: &Path| file.is_file() && used.as_ref().is_none_or(|used| !is_same_path(used, file));
+        let data_dir_of = |file: Option<PathBuf>, data_dir: Option<PathBuf>| {
+            data_dir.filter(|_| file.is_some_and(|file| is_other(&file)))
+        };
+        let directories = [
+            data_dir_of(Some(self.cwd.join(FILE_NAME)), Some(self.cwd.join(LOCAL_DATA_DIR))),
+            data_dir_of(self.user_file(), user_data_dir(self.environment)),
+            data_dir_of(Some(self.service.file.to_owned()), Some(self.service.data_dir.to_owned())),
+        ];
+        directories.into_iter().flatten().collect()
     }
 
     /// Every directory that [`Self::data_dir`] may choose from this working directory, and that of the service.

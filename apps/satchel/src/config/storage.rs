@@ -264,7 +264,7 @@ impl StorageConfig {
     /// Sets where the data is with this configuration file if nothing says it.
     pub(super) fn set_default_dirs(&mut self, paths: &DefaultPaths<'_>, file: Option<&Path>) {
         self.default_data_dir = paths.data_dir(file);
-        self.earlier_data_dirs = paths.earlier_data_dirs(&self.default_data_dir);
+        self.earlier_data_dirs = paths.earlier_data_dirs(file);
     }
 
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {

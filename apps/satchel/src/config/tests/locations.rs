@@ -151,6 +151,9 @@ fn data_of_an_earlier_version_is_not_left_behind_in_silence() {
         ] {
             assert!(refusal_text.contains(&told), "no {told:?} in {refusal_text}");
         }
+        let (for_new_one, for_that_one) =
+            (refusal_text.find("starts without it"), refusal_text.find("keeps that data"));
+        assert!(for_new_one < for_that_one, "what mixes nobody's data stands first: {refusal_text}");
         // What is chosen, or there already, is meant.
         fs::create_dir_all(&new).unwrap();
         fs::write(new.join("satchel.db"), "").unwrap();
@@ -164,6 +167,60 @@ fn data_of_an_earlier_version_is_not_left_behind_in_silence() {
         }
         fs::remove_file(&database).unwrap();
     }
+}
+
+/// Catches: a second Satchel that is refused, and told to use the data of the first.
+#[test]
+fn second_satchel_starts_beside_one_that_has_a_configuration() {
+    let place = Place::empty();
+    let home = place.dir.path().join("home");
+    let place = place.env("HOME", home.to_str().unwrap());
+    let file = place.directory("work").join("satchel.yaml");
+    fs::write(&file, "{}\n").unwrap();
+    let (elsewhere, own) = (place.directory("elsewhere"), place.directory("own"));
+    let user_file = place.directory("home/.config/satchel").join("satchel.yaml");
+    for (cwd, other_file, other_data) in [
+        (&elsewhere, user_file.clone(), home.join(".local/share/satchel")),
+        (&own, own.join("satchel.yaml"), own.join("satchel-data")),
+    ] {
+        fs::create_dir_all(&other_data).unwrap();
+        fs::write(other_data.join("satchel.db"), "").unwrap();
+        let is_refused = |option: Option<&Path>| {
+            let loaded = place.load_from(cwd, option).unwrap();
+            check_earlier_default(loaded.config()).is_err()
+        };
+        assert!(is_refused(Some(&file)), "nobody else's configuration has {}", other_data.display());
+        fs::write(&other_file, "{}\n").unwrap();
+        assert!(!is_refused(Some(&file)), "{} has {}", other_file.display(), other_data.display());
+        assert!(!is_refused(None), "it goes on with its own data");
+    }
+    // Its own file, which stands where one is looked for, is no other one.
+    let user_directory = home.join(".config/satchel");
+    fs::remove_file(home.join(".local/share/satchel/satchel.db")).unwrap();
+    fs::create_dir_all(user_directory.join("satchel-data")).unwrap();
+    fs::write(user_directory.join("satchel-data/satchel.db"), "").unwrap();
+    let loaded = place.load_from(&user_directory, Some(&user_file)).unwrap();
+    assert!(check_earlier_default(loaded.config()).is_err());
+}
+
+/// As of a person whose own Satchel has no configuration. What a process has open is seen on Linux only.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn second_satchel_starts_beside_one_that_runs() {
+    let place = Place::empty();
+    let other_data = place.directory("home/.local/share/satchel");
+    let home = place.dir.path().join("home");
+    let place = place.env("HOME", home.to_str().unwrap());
+    let (elsewhere, file) = (place.directory("elsewhere"), place.directory("work").join("satchel.yaml"));
+    fs::write(&file, "{}\n").unwrap();
+    let is_refused = || {
+        let loaded = place.load_from(&elsewhere, Some(&file)).unwrap();
+        check_earlier_default(loaded.config()).is_err()
+    };
+    let other = crate::stores::open_ledger(&other_data).await.unwrap();
+    assert!(!is_refused());
+    drop(other);
+    assert!(is_refused());
 }
 
 /// A database on a server says nothing of where the files are.
