@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::{
     DiscordSettings,
     cache::GuildCache,
-    classify::{ApiOperation, classify_error, is_read_denied, is_reply_error, is_size_limit},
+    classify::{ApiOperation, classify_error, is_reply_error, is_size_limit},
     fetch, lookup,
     rest::{ApiRequest, CallError, DiscordError, OWN_USER_PATH, RestClient},
     send::{self, ComposeError, ComposedMessage, SentMessage},
@@ -291,11 +291,12 @@ impl Channel for DiscordChannel {
         for _ in 0..2 {
             let Some(inner) = next.take() else { break };
             let request = ApiRequest::get(format!("/channels/{inner}")).low_priority();
-            let found: Value = match self.client.request(request).await {
+            let found: Result<Value, _> = self.client.request(request).await;
+            let found = match found.map_err(|error| classify_error(error, ApiOperation::Harmless)) {
                 Ok(found) => found,
-                // The bot can write nothing in what it can't see.
-                Err(error) if is_read_denied(&error) => break,
-                Err(error) => return Err(classify_error(error, ApiOperation::Harmless)),
+                // The bot can write nothing in what it can't see. Asked again, Discord would refuse it again.
+                Err(SendError::Forbidden { .. } | SendError::Refused { .. }) => break,
+                Err(error) => return Err(error),
             };
             let recipients = found.get("recipients").and_then(Value::as_array).into_iter().flatten();
             parents

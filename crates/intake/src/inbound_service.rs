@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use satchel_ports::{
     ledger::{ClaimMode, ClaimedLane, ReceiveOutcome, RenameOutcome},
 };
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     access::AccessPolicy,
@@ -24,6 +25,10 @@ use crate::{
     sanitize::{append_references, escape_markers, redact_links},
     steering, strangers,
 };
+
+/// How long a channel may look up what a conversation is part of. Then the message waits for another time, and what comes
+/// behind it goes on.
+const PARENTS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Accepts the messages of all channels. Messages of Satchel itself come through its [`InternalInbound`].
 pub struct InboundService {
@@ -53,6 +58,11 @@ pub(crate) struct InboundPipeline {
 #[derive(Debug, thiserror::Error)]
 #[error("channel `{0}` does not run in this process")]
 pub struct ChannelNotHostedError(ChannelName);
+
+/// A channel did not say in time what a conversation is part of.
+#[derive(Debug, thiserror::Error)]
+#[error("channel `{0}` did not say in time what a conversation is part of")]
+struct ParentsTimeoutError(ChannelName);
 
 impl InboundService {
     /// Creates the service, which hands each lane that it claims to `lanes`.
@@ -241,7 +251,8 @@ impl InboundPipeline {
     pub(crate) async fn add_parents(&self, mut message: InboundMessage) -> Result<InboundMessage, InboundError> {
         let name = message.conversation.channel();
         if let Some(channel) = self.channels.get(name).filter(|_| self.agents.has_chats(name)) {
-            let found = channel.find_parents(&message.conversation).await;
+            let found = timeout(PARENTS_TIMEOUT, channel.find_parents(&message.conversation)).await;
+            let found = found.map_err(|_| InboundError(Box::new(ParentsTimeoutError(name.clone()))))?;
             message.parents = found.map_err(|error| InboundError(Box::new(error)))?;
         }
         Ok(message)

@@ -51,15 +51,18 @@ impl InternalInbound {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{collections::HashMap, future, sync::Arc};
 
+    use async_trait::async_trait;
     use satchel_domain::{
-        Sender, Timestamp,
+        AgentDirectory, AgentSummary, ChannelCapabilities, FileReference, MessageRef, Sender, Timestamp,
+        delivery::SendError,
         reference_block::{self, AttachmentReference},
         script,
     };
     use satchel_ports::{
-        BusEvent, HolderId, Lease, ManualClock, MockEventBus, MockLedger, MockWorkspace,
+        BusEvent, Channel, FetchedFile, FileFetchError, HolderId, Lease, ManualClock, MockEventBus, MockLedger,
+        MockWorkspace, PostRequest,
         ledger::{ClaimMode, ClaimedLane, ReceiveOutcome},
     };
     use tokio::sync::mpsc;
@@ -80,6 +83,10 @@ mod tests {
     }
 
     fn door(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InternalInbound {
+        service(ledger, bus, lanes).internal_inbound()
+    }
+
+    fn service(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InboundService {
         let workspace = Arc::new(MockWorkspace::new());
         InboundService::new(
             &ledger.into(),
@@ -90,7 +97,48 @@ mod tests {
             workspace,
             None,
         )
-        .internal_inbound()
+    }
+
+    /// A channel whose platform answers nothing.
+    struct SilentChannel;
+
+    #[async_trait]
+    impl Channel for SilentChannel {
+        fn name(&self) -> ChannelName {
+            ChannelName::new("web").unwrap()
+        }
+
+        fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
+            unreachable!("nothing is sent")
+        }
+
+        async fn find_parents(&self, _: &ConversationId) -> Result<Vec<ConversationId>, SendError> {
+            future::pending().await
+        }
+
+        async fn post(&self, _: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
+            unreachable!("nothing is sent")
+        }
+
+        async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
+            unreachable!("no message has files")
+        }
+    }
+
+    /// Catches: a message that holds up all that come behind it for as long as a platform is silent.
+    #[tokio::test(start_paused = true)]
+    async fn message_does_not_wait_for_a_platform_that_never_answers() {
+        let chats = HashMap::from([("web:kids".parse().unwrap(), "kids".to_owned())]);
+        let kids = AgentSummary { name: "kids".to_owned(), ..AgentSummary::default_agent() };
+        let agents = AgentDirectory::new([kids], chats).unwrap();
+        let channel = Arc::new(SilentChannel);
+        let (lanes, _claimed) = mpsc::channel(1);
+        let service = service(MockLedger::default(), MockEventBus::new(), lanes)
+            .with_channels(HashMap::from([(channel.name(), channel as Arc<dyn Channel>)]))
+            .with_agents(Arc::new(agents));
+        let refused = service.internal_inbound().accept(scheduled(), saying("look")).await.unwrap_err();
+        let reason = std::error::Error::source(&refused).map(ToString::to_string);
+        assert_eq!(reason.as_deref(), Some("channel `web` did not say in time what a conversation is part of"));
     }
 
     fn received(lease: Option<Lease>, duplicate: bool) -> ReceiveOutcome {

@@ -1,10 +1,11 @@
-//! The loop that waits for reminders and stores those that are due as messages of the people who made them.
+//! The loops that wait for reminders and store those that are due as messages of the people who made them.
 //!
 //! Each time of a reminder has a dedup key in the inbox. It is stored before the reminder advances, so that a crash in
 //! between repeats only what the inbox drops.
 
-use std::{sync::Arc, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use satchel_calendar::{Zone, cron::CronSchedule};
 use satchel_domain::{
     ChannelName, InboundMessage, ReminderContent, ReminderOrigin, SATCHEL_SENDER_ID, SystemTask, Timestamp,
@@ -61,17 +62,19 @@ enum DeliverReminderError {
 }
 
 impl ReminderScheduler {
-    /// Stores what is due until `stop` is cancelled.
+    /// Stores what is due until `stop` is cancelled. Each channel has a loop of its own, so that one whose platform doesn't
+    /// answer holds up no other one.
     pub async fn run(self, stop: CancellationToken) {
         // Cancelling it anywhere is as safe as a crash.
-        stop.run_until_cancelled(self.run_loop()).await;
+        stop.run_until_cancelled(join_all(self.channels.iter().map(|channel| self.run_loop(channel)))).await;
+        stop.cancelled().await;
     }
 
-    async fn run_loop(self) {
+    async fn run_loop(&self, channel: &ChannelName) {
         let mut delay = RETRY_DELAY;
         let mut access_checked = None;
         loop {
-            match self.run_due(&mut access_checked).await {
+            match self.run_due(channel, &mut access_checked).await {
                 Ok(wait) => {
                     delay = RETRY_DELAY;
                     sleep(wait).await;
@@ -85,15 +88,19 @@ impl ReminderScheduler {
         }
     }
 
-    /// Stores what is due, and returns how long to sleep. A reminder that fails does not stop the others.
-    async fn run_due(&self, access_checked: &mut Option<Instant>) -> Result<Duration, DeliverReminderError> {
+    /// Stores what is due on a channel, and returns how long to sleep. A reminder that fails does not stop the others.
+    async fn run_due(
+        &self,
+        channel: &ChannelName,
+        access_checked: &mut Option<Instant>,
+    ) -> Result<Duration, DeliverReminderError> {
         let now = self.clock.wall();
-        let mut next = self.list_next().await?;
+        let mut next = self.list_next(channel).await?;
         let is_due = next.first().is_some_and(|first| first.next_at <= now);
         if is_due || access_checked.is_none_or(|checked| checked.elapsed() >= ACCESS_INTERVAL) {
-            self.end_without_access().await?;
+            self.end_without_access(channel).await?;
             *access_checked = Some(Instant::now());
-            next = self.list_next().await?;
+            next = self.list_next(channel).await?;
         }
         let mut result = Ok(());
         for reminder in next.iter().take_while(|reminder| reminder.next_at <= now) {
@@ -106,14 +113,14 @@ impl ReminderScheduler {
         Ok(if has_more { Duration::ZERO } else { wait.min(POLL_INTERVAL) })
     }
 
-    async fn list_next(&self) -> Result<Vec<Reminder>, LedgerError> {
-        let scope = ReminderScope { channels: Some(self.channels.clone()), ..ReminderScope::default() };
+    async fn list_next(&self, channel: &ChannelName) -> Result<Vec<Reminder>, LedgerError> {
+        let scope = ReminderScope { channels: Some(vec![channel.clone()]), ..ReminderScope::default() };
         self.reminders.list_reminders(&ReminderQuery { scope, limit: BATCH }).await
     }
 
-    /// Ends the reminders of people who may not talk any more.
-    async fn end_without_access(&self) -> Result<(), LedgerError> {
-        for person in self.reminders.list_reminder_people(&self.channels).await? {
+    /// Ends the reminders of people who may not talk on a channel any more.
+    async fn end_without_access(&self, channel: &ChannelName) -> Result<(), LedgerError> {
+        for person in self.reminders.list_reminder_people(slice::from_ref(channel)).await? {
             if !self.inbound.is_allowed(&person.channel, &person.person).await? {
                 let person = PersonKey::new(&person.channel, &person.person);
                 let scope = ReminderScope { person: Some(person.clone()), ..ReminderScope::default() };

@@ -247,6 +247,8 @@ async fn chats_around_a_thread_and_the_person_of_a_direct_channel_are_found() {
     assert_eq!(parents(thread.to_string()).await, Ok(vec![conversation(&harness.place.to_string())]));
     assert_eq!(parents(direct.to_string()).await, Ok(vec![conversation(&format!("@{PERSON}"))]));
     assert_eq!(parents("1".to_owned()).await, Ok(Vec::new()), "the bot can't see it");
+    harness.discord.script_next("GET /channels/{}", ApiRefusal::new(400, 50_035, "Invalid Form Body"));
+    assert_eq!(parents(thread.to_string()).await, Ok(Vec::new()), "it would be refused for ever");
     harness.discord.script("GET /channels/{}", FaultTiming::Every, Fault::ServerError);
     assert!(matches!(parents(thread.to_string()).await, Err(SendError::NotSent { .. })));
 }

@@ -16,6 +16,7 @@ use satchel_ports::{
     Archive, Channel, Inbox, ManualClock, MockChannel, MockReminders, MockWorkspace,
     ledger::{ClaimMode, CreateReminderOutcome, Ledger, NewReminder, ReminderLimits, TurnQuery},
 };
+use satchel_wait::wait_until_async;
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place};
 use uuid::Uuid;
@@ -34,13 +35,15 @@ struct ReminderHarness {
     members: Vec<String>,
     /// The channel that the conversation is a thread of; `None` while its platform can't be reached.
     parent: Option<ConversationId>,
+    /// Another channel, whose platform can't be reached.
+    unreachable: Option<ChannelName>,
 }
 
 /// Children's channel, and the agent that always answers there.
 fn agents() -> AgentDirectory {
-    let chats = HashMap::from([(PARENT.parse().unwrap(), "kids".to_owned())]);
+    let chats = [PARENT, "discord:9"].map(|chat| (chat.parse().unwrap(), "kids".to_owned()));
     let kids = AgentSummary { name: "kids".to_owned(), ..AgentSummary::default_agent() };
-    AgentDirectory::new([kids], chats).unwrap().with_locked_chats([PARENT.parse().unwrap()])
+    AgentDirectory::new([kids], HashMap::from(chats)).unwrap().with_locked_chats([PARENT.parse().unwrap()])
 }
 
 impl ReminderHarness {
@@ -49,7 +52,7 @@ impl ReminderHarness {
         let people = vec!["7".to_owned(), "8".to_owned()];
         let directory = tempfile::tempdir().unwrap();
         let parent = Some(PARENT.parse().unwrap());
-        let harness = Self { directory, clock, allowed: people.clone(), members: people, parent };
+        let harness = Self { directory, clock, allowed: people.clone(), members: people, parent, unreachable: None };
         let first = InboundMessage::new(CONVERSATION.parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
         harness.open().await.receive(&first, ClaimMode::Never).await.unwrap();
         harness
@@ -74,19 +77,22 @@ impl ReminderHarness {
         let ids = self.members.clone();
         members.expect_can_write().returning(move |_, sender| ids.contains(&sender.id));
         let parent = self.parent.clone();
-        members.expect_find_parents().returning(move |_| {
-            let unreachable = || SendError::NotSent { retry_after_ms: None, reason: "it can't be reached".to_owned() };
-            Ok(vec![parent.clone().ok_or_else(unreachable)?])
-        });
-        let members = Arc::new(members) as Arc<dyn Channel>;
-        let inbound =
-            inbound.with_channels(HashMap::from([(channel.clone(), members)])).with_agents(Arc::new(agents()));
+        members.expect_find_parents().returning(move |_| Ok(vec![parent.clone().ok_or_else(unreachable)?]));
+        let mut hosted = HashMap::from([(channel, Arc::new(members) as Arc<dyn Channel>)]);
+        if let Some(name) = &self.unreachable {
+            let mut away = MockChannel::new();
+            away.expect_can_write().return_const(true);
+            away.expect_find_parents().returning(|_| Err(unreachable()));
+            hosted.insert(name.clone(), Arc::new(away));
+        }
+        let channels = hosted.keys().cloned().collect();
+        let inbound = inbound.with_channels(hosted).with_agents(Arc::new(agents()));
         ReminderScheduler {
             reminders: reminders.map_or(ledger.reminders, |reminders| Arc::new(reminders)),
             inbound: inbound.internal_inbound(),
             clock,
             default_zone: Zone::find("Europe/Berlin").unwrap(),
-            channels: vec![channel],
+            channels,
         }
     }
 
@@ -117,8 +123,17 @@ impl ReminderHarness {
     }
 
     async fn look(&self) -> Duration {
-        self.process(None).await.run_due(&mut None).await.unwrap()
+        run_due(&self.process(None).await).await.unwrap()
     }
+}
+
+fn unreachable() -> SendError {
+    SendError::NotSent { retry_after_ms: None, reason: "it can't be reached".to_owned() }
+}
+
+/// Stores what is due in the conversation's channel.
+async fn run_due(process: &ReminderScheduler) -> Result<Duration, DeliverReminderError> {
+    process.run_due(&ChannelName::new("telegram").unwrap(), &mut None).await
 }
 
 fn at(time: &str) -> Timestamp {
@@ -209,7 +224,7 @@ async fn killed_process_repeats_no_delivery() {
         dying.expect_list_reminder_people().returning(move |channels| at_once(real.list_reminder_people(channels)));
         dying.expect_load_timezone().returning(|_| Ok(None));
         dying.expect_advance_reminder().returning(|_, _, _| Err(LedgerError::Full));
-        assert!(harness.process(Some(dying)).await.run_due(&mut None).await.is_err());
+        assert!(run_due(&harness.process(Some(dying)).await).await.is_err());
         assert_eq!(harness.delivered().await.len(), 2, "the one does not stop the other");
     }
     harness.look().await;
@@ -332,7 +347,7 @@ async fn reminder_in_a_thread_of_a_locked_channel_is_answered_by_its_agent() {
     let mut harness = ReminderHarness::new("2026-12-03T10:00:00+01:00").await;
     harness.create(reminder("7", prompt(), "2026-12-03T09:59:00+01:00")).await;
     let parent = harness.parent.take();
-    assert!(harness.process(None).await.run_due(&mut None).await.is_err(), "nobody knows who answers there");
+    assert!(run_due(&harness.process(None).await).await.is_err(), "nobody knows who answers there");
     assert_eq!(harness.delivered().await, []);
     harness.parent = parent;
     harness.look().await;
@@ -341,4 +356,28 @@ async fn reminder_in_a_thread_of_a_locked_channel_is_answered_by_its_agent() {
     let mut messages = turns.iter().flat_map(|turn| &turn.messages).map(|queued| &queued.message);
     let due = messages.find(|message| message.system_task.is_some()).expect("it is delivered");
     assert_eq!(agents().current(&AgentChat::from_message(due), Some("default")).name, "kids");
+}
+
+/// Catches: reminders that never come, as there are a hundred older ones of a platform that is away.
+#[tokio::test]
+async fn channel_that_cannot_be_reached_holds_up_no_other_ones_reminders() {
+    let mut harness = ReminderHarness::new("2026-12-04T12:00:00+01:00").await;
+    harness.unreachable = Some(ChannelName::new("discord").unwrap());
+    let ledger = harness.open().await;
+    let away: ConversationId = "discord:7".parse().unwrap();
+    let first = InboundMessage::new(away.clone(), "first".into(), Sender::new("7", "Ada"));
+    ledger.receive(&first, ClaimMode::Never).await.unwrap();
+    let limits = ReminderLimits { per_person: 2 * BATCH, per_turn: 2 * BATCH };
+    for number in 0..=BATCH {
+        let older = reminder("7", text("tea"), "2026-12-04T11:00:00+01:00");
+        let older = NewReminder { key: format!("away {number}"), conversation: away.clone(), ..older };
+        let outcome = ledger.create_reminder(&older, &limits).await.unwrap();
+        assert!(matches!(outcome, CreateReminderOutcome::Created(_)), "{outcome:?}");
+    }
+    harness.create(reminder("8", text("coffee"), "2026-12-04T11:59:00+01:00")).await;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(harness.process(None).await.run(stop.clone()));
+    wait_until_async("the one of the other channel is delivered", async || harness.delivered().await.len() == 1).await;
+    stop.cancel();
+    running.await.unwrap();
 }
