@@ -72,11 +72,13 @@ impl ClosureNotices {
         stop.cancelled().await;
     }
 
+    /// A notice that can't be stored holds up no other one.
     async fn notify_owners(
         &self,
         states: &[ChannelState],
         records: &mut ClosureRecords,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut result: Result<(), Box<dyn Error + Send + Sync>> = Ok(());
         for (channel, state) in self.channels.iter().zip(states) {
             let Some(closure) = state.closure() else { continue };
             let id = records.id(&channel.name(), closure).await?;
@@ -84,10 +86,11 @@ impl ClosureNotices {
                 let NoticeTarget { conversation, key } = target;
                 let key = format!("{SATCHEL_SENDER_ID}:closed:{}:{id}:{key}", channel.name());
                 let message = InboundMessage::new(conversation, key, Sender::satchel());
-                self.inbound.accept(system_task(closure), message).await?;
+                let told = self.inbound.accept(system_task(closure), message).await;
+                result = result.and(told.map(|_| ()).map_err(Into::into));
             }
         }
-        Ok(())
+        result
     }
 
     /// Records which channels' closures have ended.

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ pub(crate) struct StubChannel {
     name: &'static str,
     state: watch::Sender<ChannelState>,
     closures: AtomicU32,
+    is_unreachable: AtomicBool,
     /// The credentials, if a call refuses them before the channel knows.
     refused: Mutex<Option<String>>,
 }
@@ -26,7 +27,13 @@ pub(crate) struct StubChannel {
 impl StubChannel {
     pub(crate) fn new(name: &'static str) -> Arc<Self> {
         let state = watch::Sender::new(ChannelState::Open);
-        Arc::new(Self { name, state, closures: AtomicU32::new(0), refused: Mutex::default() })
+        let (closures, is_unreachable) = (AtomicU32::new(0), AtomicBool::new(false));
+        Arc::new(Self { name, state, closures, is_unreachable, refused: Mutex::default() })
+    }
+
+    /// Answers no look-up from now on. The account is accepted.
+    pub(crate) fn cut_off(&self) {
+        self.is_unreachable.store(true, Ordering::Relaxed);
     }
 
     /// Refuses these credentials in the next call, which closes the channel.
@@ -58,6 +65,13 @@ impl Channel for StubChannel {
 
     fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
         tables::telegram()
+    }
+
+    async fn find_parents(&self, _: &ConversationId) -> Result<Vec<ConversationId>, SendError> {
+        match self.is_unreachable.load(Ordering::Relaxed) {
+            true => Err(SendError::NotSent { retry_after_ms: None, reason: "it can't be reached".to_owned() }),
+            false => Ok(Vec::new()),
+        }
     }
 
     fn state(&self) -> ChannelState {

@@ -1,5 +1,8 @@
 //! Which owners are told of a closed channel, where, and how often, on a real ledger.
 
+use std::collections::HashMap;
+
+use satchel_domain::{AgentDirectory, AgentSummary};
 use satchel_intake::{InboundService, access::ChannelAccess};
 use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
@@ -49,7 +52,14 @@ impl NoticeHarness {
         let clock = Arc::new(SystemClock::new());
         let (lanes, _) = mpsc::channel(1);
         let (bus, workspace) = (Arc::new(LocalBus::new()), Arc::new(MockWorkspace::new()));
-        let intake = InboundService::new(&ports, clock, bus, lanes, Arc::clone(&access), workspace, None);
+        // A chat of Discord has an agent, so it is looked up whose agent answers there.
+        let kids = AgentSummary { name: "kids".to_owned(), ..AgentSummary::default_agent() };
+        let chats = HashMap::from([("discord:9".parse().unwrap(), "kids".to_owned())]);
+        let agents = Arc::new(AgentDirectory::new([kids], chats).unwrap());
+        let looked_up = HashMap::from([(discord.name(), Arc::clone(discord) as Arc<dyn Channel>)]);
+        let intake = InboundService::new(&ports, clock, bus, lanes, Arc::clone(&access), workspace, None)
+            .with_channels(looked_up)
+            .with_agents(agents);
         let notices = ClosureNotices {
             channels: vec![Arc::clone(telegram) as _, Arc::clone(discord) as _, Arc::clone(&web) as _],
             access,
@@ -115,6 +125,18 @@ async fn owners_are_told_once_on_each_open_channel() {
     harness.wait_for_notices("web:chat", &["telegram", "discord", "telegram"]).await;
     harness.wait_for_notices("discord:@7", &["telegram", "telegram"]).await;
     assert_eq!(harness.notices("telegram:7").await, [""; 0], "a closed channel tells nobody");
+    stop.cancel();
+}
+
+/// Catches: owners who are never told on the page because another platform is away, too.
+#[tokio::test]
+async fn platform_that_cannot_be_reached_holds_up_no_other_notice() {
+    let stop = CancellationToken::new();
+    let harness = NoticeHarness::start(&stop).await;
+    harness.discord.cut_off();
+    harness.telegram.close("a");
+    harness.wait_for_notices("web:chat", &["telegram"]).await;
+    assert_eq!(harness.notices("discord:@7").await, [""; 0]);
     stop.cancel();
 }
 
