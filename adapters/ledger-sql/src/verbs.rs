@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod checkpoints;
 pub(crate) mod complete;
 pub(crate) mod conversation_settings;
+pub(crate) mod corrections;
 pub(crate) mod drafts;
 pub(crate) mod forget;
 pub(crate) mod forget_conversation;

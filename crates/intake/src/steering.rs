@@ -37,6 +37,8 @@ pub fn plan_steering(
             let is_plain_message = ChatCommand::parse(text).is_none() && parse_script_message(text).is_none();
             // What a client tells about a conversation of its own is for the model of its own turn.
             let is_of_conversation = message.message.system_task.is_none() && message.message.context.is_none();
+            // The edit of a command that was run has an answer of its own.
+            let is_plain_message = is_plain_message && !corrects_command(&message.message);
             is_text_only && is_plain_message && is_of_conversation && may_join(turn, message)
         })
         .map(|message| SteeringMessage {
@@ -169,6 +171,18 @@ mod tests {
         assert_eq!(edited("/new", "/stop").stop, None);
         assert!(edited("stop", "/stop").stop.is_some() && edited("/stpo", "/stop").stop.is_some());
         assert_eq!(edited("/allow A1", "/refuse A1").decisions.len(), 1);
+    }
+
+    /// Catches: `/task pay` that has run and is edited to words which the model of another turn takes for an order.
+    #[test]
+    fn edit_of_a_command_that_was_run_is_not_injected() {
+        let mut edit = waiting(1, "pay the rent", 0);
+        edit.message.earlier_text = Some("/task pay".to_owned());
+        assert_eq!(injected(&[edit.clone(), waiting(2, "and more", 0)]), [] as [&str; 0]);
+        edit.message.earlier_text = Some("pay".to_owned());
+        assert_eq!(injected(std::slice::from_ref(&edit)), ["pay the rent"]);
+        edit.message.earlier_commands = vec!["/task pay".to_owned()];
+        assert_eq!(injected(&[edit]), [] as [&str; 0], "it was one before another edit");
     }
 
     #[test]

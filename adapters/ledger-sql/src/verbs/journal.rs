@@ -10,7 +10,6 @@ use satchel_ports::{
     FileChange,
     ledger::{CallDecision, JournalEntry, Lease},
 };
-use serde_json::{Value, json};
 
 use crate::{
     attachments,
@@ -19,7 +18,7 @@ use crate::{
     parameters::Json,
     params, progress, rows,
     session::{Session, VerbResult},
-    verbs::{audit, questions, usage},
+    verbs::{audit, corrections::mark_correction, questions, usage},
 };
 
 /// Records a model message, the start of a call, or the end of a task.
@@ -81,25 +80,6 @@ async fn append_entry<S: Session>(
 fn steered_text(entry: &JournalEntry, message: InboxId) -> Option<&str> {
     let JournalEntry::Model { steered, .. } = entry else { return None };
     steered.iter().find(|steered| steered.id == message).map(|steered| steered.text.as_str())
-}
-
-/// Makes the edit that has taken a message's place, since that was read, a correction of what the model has read.
-async fn mark_correction<S: Session>(db: &S, lane: LaneId, read: InboxId, text: &str) -> VerbResult<(), S> {
-    let waiting: Vec<(i64, Json<Value>)> = db
-        .all(
-            "SELECT sequence, message FROM inbox \
-             WHERE lane = $1 AND consumed_by IS NULL AND steered_into IS NULL ORDER BY sequence",
-            params![lane],
-        )
-        .await?;
-    let read = json!(read);
-    let has_replaced =
-        |message: &Value| message["replaced_ids"].as_array().is_some_and(|replaced| replaced.contains(&read));
-    let replacement = waiting.into_iter().find(|(_, Json(message))| has_replaced(message));
-    let Some((sequence, Json(mut message))) = replacement else { return Ok(()) };
-    message["earlier_text"] = Value::from(text);
-    db.run("UPDATE inbox SET message = $2 WHERE sequence = $1", params![sequence, Json(message)]).await?;
-    Ok(())
 }
 
 /// Records what a call yielded together with its new files, and returns it with their numbers. Questions about the call

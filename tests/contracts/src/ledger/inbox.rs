@@ -5,7 +5,7 @@ use std::time::Duration;
 use satchel_domain::{InboundMessage, TurnId};
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, JournalEntry, Lease, Ledger, LedgerError, ReleaseMode, SteeringMessage},
+    ledger::{ClaimMode, JournalEntry, Lease, Ledger, LedgerError, QueuedMessage, ReleaseMode, SteeringMessage},
 };
 
 use super::{LedgerFixture, completed_turn, conversation, message, receive, text_parts, with_files};
@@ -269,6 +269,25 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
     assert_ne!(stored.turn, taken.turn, "the model has read the old words");
 }
 
+/// What a turn records of a message that was injected into it.
+fn injection(read: &QueuedMessage) -> JournalEntry {
+    let steered = SteeringMessage {
+        id: read.id,
+        sender: read.message.sender.clone(),
+        text: read.message.text.clone(),
+        origin: Some(read.origin()),
+    };
+    JournalEntry::Model {
+        steered: vec![steered],
+        text: String::new(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+        agent: None,
+        task: None,
+        in_order: true,
+    }
+}
+
 /// Catches: an edit that comes between reading its original and journalling it, and that the model reads as another order.
 pub async fn edit_of_a_message_that_is_being_injected_is_a_correction(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
@@ -279,26 +298,27 @@ pub async fn edit_of_a_message_that_is_being_injected_is_a_correction(fixture: &
         let edit = InboundMessage { edit_of: Some("2".into()), ..message(key, text) };
         ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     }
-    let steered = SteeringMessage {
-        id: read.id,
-        sender: read.message.sender.clone(),
-        text: read.message.text.clone(),
-        origin: Some(read.origin()),
-    };
-    let entry = JournalEntry::Model {
-        steered: vec![steered],
-        text: String::new(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        in_order: true,
-    };
-    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &injection(&read)).await.unwrap();
     let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
     let corrections: Vec<_> =
         waiting.iter().map(|queued| (queued.message.text.as_str(), queued.message.earlier_text.as_deref())).collect();
     assert_eq!(corrections, [("buy rice", Some("buy milk"))]);
+}
+
+/// Catches: a command that runs once more because its edit was edited back while the model read it.
+pub async fn edit_of_an_injected_edit_names_the_commands_before_it(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, command) = receive(&ledger, &message("1", "/task pay")).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(command, Vec::new())).await.unwrap();
+    let turn = ledger.inbox.receive(&message("2", "hello"), ClaimMode::Never).await.unwrap().turn;
+    let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
+    ledger.inbox.receive(&edit("1e", "hm"), ClaimMode::Never).await.unwrap();
+    let read = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0);
+    ledger.inbox.receive(&edit("1f", "/task pay"), ClaimMode::Never).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &injection(&read)).await.unwrap();
+    let again = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0).message;
+    assert_eq!((again.text.as_str(), again.earlier_text.as_deref()), ("/task pay", Some("hm")));
+    assert_eq!(again.earlier_commands, ["/task pay"]);
 }
 
 /// Catches: an edit that comes between reading and consuming its original, and is consumed with it unread.

@@ -50,6 +50,7 @@ macro_rules! inbox_contract {
             inbox::queued_messages_are_steered_once_in_order
             inbox::late_edit_is_not_consumed
             inbox::edit_of_a_message_that_is_being_injected_is_a_correction
+            inbox::edit_of_an_injected_edit_names_the_commands_before_it
             people::channel_keeps_latest_checkpoint
             people::undecodable_update_is_stored_once_and_counted
             people::newest_undecodable_updates_are_retained

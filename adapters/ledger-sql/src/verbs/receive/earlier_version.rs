@@ -9,6 +9,7 @@ use crate::{
     parameters::Json,
     params,
     session::{Session, VerbResult},
+    verbs::corrections::looks_like_command,
 };
 
 /// The version of a message that an edit changes, as it is stored.
@@ -97,10 +98,6 @@ impl EarlierVersion {
         earlier_commands.extend(self.text("earlier_text").filter(|text| looks_like_command(text)).map(str::to_owned));
         InboundMessage { earlier_text, earlier_commands, ..self.without_forgotten_files(edit) }
     }
-}
-
-fn looks_like_command(text: &str) -> bool {
-    text.trim_start().starts_with('/')
 }
 
 /// Whether a file was forgotten: of the reference to it nothing is left by which its channel could fetch it.
