@@ -7,7 +7,10 @@ use satchel_ledger::{QueuedTurnState, can_be_replaced, can_join_album};
 use satchel_ports::ledger::{ClaimMode, ClaimedLane, PersonKey, QueuedMessage, QueuedTurn, ReceiveOutcome};
 use uuid::Uuid;
 
-use self::earlier_version::{EarlierVersion, is_forgotten};
+use self::{
+    earlier_version::{EarlierVersion, is_forgotten},
+    kept_files::KeptFile,
+};
 use crate::{
     error::VerbError,
     lanes::{self, Lane, LaneId},
@@ -19,6 +22,7 @@ use crate::{
 };
 
 mod earlier_version;
+mod kept_files;
 
 /// Stores a message and, if asked, claims its lane.
 pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimMode) -> VerbResult<ReceiveOutcome, S> {
@@ -210,8 +214,10 @@ impl<S: Session> Arrival<'_, S> {
         Arrival { db: self.db, message, lane: self.lane, now: self.now, is_held: self.is_held }
     }
 
-    /// Stores the message in the row of another one, which it replaces.
+    /// Stores the message in the row of another one, which it replaces. A file that both have stays as it is: a turn that was
+    /// stopped, or whose process is gone, may have stored it.
     async fn overwrite_row(&self, sequence: i64) -> VerbResult<(), S> {
+        let kept = KeptFile::read(self.db, sequence).await?;
         self.db
             .run(
                 "UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1",
@@ -220,7 +226,11 @@ impl<S: Session> Arrival<'_, S> {
             .await?;
         self.db.run("DELETE FROM inbox_files WHERE message = $1", params![sequence]).await?;
         self.store_own_key(sequence).await?;
-        self.store_files(sequence).await
+        self.store_files(sequence).await?;
+        for (position, file) in kept_files::find_places(kept, &self.message.files) {
+            file.restore(self.db, sequence, position).await?;
+        }
+        Ok(())
     }
 
     /// Stores the message in its album's turn, or in a new one. Returns it as it is queued if it is a turn by itself and

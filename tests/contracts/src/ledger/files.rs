@@ -8,7 +8,7 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, FileCategory, FileOrigin, ForgetOutcome, ForgetRequest,
-    HistoryChange, InboundFileState, JournalEntry, Lease, LedgerError, ReleaseMode, WorkFilter,
+    HistoryChange, InboundFileState, JournalEntry, Lease, LedgerError, ReleaseMode, Transcription, WorkFilter,
 };
 
 use super::{
@@ -148,6 +148,39 @@ pub async fn edit_brings_back_no_forgotten_file(fixture: &impl LedgerFixture) {
         assert!(!stored.contains("unique-a") && !stored.contains("secret"), "{stored}");
         ledger.turns.complete_turn(&lease, &completed_turn(corrected.turn, Vec::new())).await.unwrap();
     }
+}
+
+/// Catches: a photo that is stored twice, since the words beneath it were edited while its stopped turn waited.
+pub async fn edit_in_the_place_of_a_message_keeps_its_stored_files(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let voice_and_photo = |key: &str, text: &str, names: &[&str]| {
+        let mut message = with_files(message(key, text), names);
+        for file in &mut message.files {
+            file.platform_id = Some(format!("unique-{}", file.filename.as_str()));
+            file.locator = format!("link of {key}");
+        }
+        message
+    };
+    let (lease, turn) = receive(&ledger, &voice_and_photo("1", "look", &["a.ogg", "b.jpg"])).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let voice = ledger.turns.store_file(&lease, queued.id, 0, &new_file("a.ogg")).await.unwrap();
+    let photo = ledger.turns.store_file(&lease, queued.id, 1, &new_file("b.jpg")).await.unwrap();
+    ledger.turns.record_transcription(&lease, queued.id, 0, &Transcription::Text("bring bread".into())).await.unwrap();
+    assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
+
+    let edit = InboundMessage {
+        edit_of: Some("1".into()),
+        ..voice_and_photo("1e", "look here", &["new.jpg", "b.jpg", "a.ogg", "b.jpg"])
+    };
+    let received = ledger.inbox.receive(&edit, ClaimMode::IfFree).await.unwrap();
+    assert_eq!(received.turn, turn, "nobody has read it");
+    let lease = received.claimed.expect("the lane is free").lease;
+    let edited = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let waiting = |index: usize| InboundFileState::Waiting(edit.files[index].clone());
+    assert_eq!(edited.message.text, "look here");
+    let expected = [waiting(0), InboundFileState::Stored(photo), InboundFileState::Stored(voice), waiting(3)];
+    assert_eq!(edited.files, expected);
+    assert_eq!(edited.transcriptions.into_iter().collect::<Vec<_>>(), [(2, Transcription::Text("bring bread".into()))]);
 }
 
 /// Catches: a filter that leaves out what belongs there, lets in what doesn't, or takes a page before it filters; and a count

@@ -106,6 +106,6 @@ pub(super) fn is_forgotten(file: &FileReference) -> bool {
 }
 
 /// What the platform calls a file.
-fn platform_name(file: &FileReference) -> &str {
+pub(super) fn platform_name(file: &FileReference) -> &str {
     file.platform_id.as_deref().unwrap_or(&file.locator)
 }
