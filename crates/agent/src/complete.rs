@@ -1,6 +1,10 @@
 //! Completes a turn: plans its response for the channel and commits both in one transaction.
 
-use std::{cell::RefCell, collections::HashMap, sync::atomic::Ordering};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    sync::atomic::Ordering,
+};
 
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, PartContent, PartId, RefusedFile, TurnId,
@@ -32,6 +36,8 @@ pub struct TurnResult {
     /// The setting of the conversation that changes, if one does.
     pub setting: Option<ConversationSetting>,
     pub steered: Vec<InboxId>,
+    /// What those of them that a model has read said then.
+    pub injected_texts: BTreeMap<InboxId, String>,
     /// The failures that were reported to the model.
     pub reported_failures: Vec<PartId>,
     /// The person's message that is answered.
@@ -61,6 +67,7 @@ pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: 
         history: result.history,
         setting: result.setting,
         steered: result.steered,
+        injected_texts: result.injected_texts,
         reported_failures: result.reported_failures,
         reply_to: result.reply_to,
         changes: result.changes,
@@ -244,6 +251,7 @@ mod tests {
             history: HistoryChange::Append(Vec::new()),
             setting: None,
             steered: Vec::new(),
+            injected_texts: BTreeMap::new(),
             reported_failures: Vec::new(),
             reply_to: None,
             buttons: Vec::new(),

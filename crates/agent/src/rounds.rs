@@ -259,6 +259,12 @@ impl Rounds {
         injected.chain(self.decision_messages.iter().copied()).collect()
     }
 
+    /// What the injected messages said when the model read them.
+    #[must_use]
+    pub fn steered_texts(&self) -> BTreeMap<InboxId, String> {
+        self.steered_messages().map(|steered| (steered.id, steered.text.clone())).collect()
+    }
+
     /// The messages of this turn after the person's message, for the model; those of earlier tasks are not for it.
     #[must_use]
     pub fn to_model_messages(&self, context: &HeadingContext) -> Vec<ModelMessage> {

@@ -1,6 +1,7 @@
 //! One turn from its queue entry to its commit.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -160,6 +161,7 @@ pub async fn run_turn(
             .chain(scope.confirmations.consumed_messages())
             .chain(loop_end.stop)
             .collect(),
+        injected_texts: rounds.steered_texts(),
         // Nothing was reported to a model that gave no answer, and nothing in a task.
         reported_failures: match rounds.model_answered && task.is_none() {
             true => turn.unreported_failures.iter().map(|error| error.part).collect(),
@@ -456,6 +458,7 @@ async fn complete_immediate_replies(
             history: HistoryChange::Append(Vec::new()),
             setting: None,
             steered: Vec::new(),
+            injected_texts: BTreeMap::new(),
             reported_failures: Vec::new(),
             reply_to,
             buttons: Vec::new(),

@@ -138,6 +138,7 @@ pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> Completed
         ]),
         setting: None,
         steered: Vec::new(),
+        injected_texts: Default::default(),
         reported_failures: Vec::new(),
         reply_to: Some(MessageRef("m-1".into())),
         changes: Vec::new(),

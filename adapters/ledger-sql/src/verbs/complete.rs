@@ -17,7 +17,10 @@ use crate::{
     params,
     progress::TurnProgress,
     session::{Session, VerbResult},
-    verbs::{audit, conversation_settings, forget_conversation, history, parts, questions, records, reply_questions},
+    verbs::{
+        audit, conversation_settings, corrections::mark_correction, forget_conversation, history, parts, questions,
+        records, reply_questions,
+    },
 };
 
 /// Completes a turn and returns its first part, if that was started.
@@ -80,13 +83,20 @@ fn named_files(completed: &CompletedTurn) -> impl Iterator<Item = AttachmentId> 
 async fn consume_messages<S: Session>(db: &S, lane: LaneId, completed: &CompletedTurn) -> VerbResult<(), S> {
     let turn = completed.turn.0;
     db.run("UPDATE inbox SET consumed_by = $1 WHERE turn = $1 AND consumed_by IS NULL", params![turn]).await?;
-    for InboxId(steered) in &completed.steered {
+    for message in &completed.steered {
+        let InboxId(steered) = message;
+        let updated = db
+            .run(
+                "UPDATE inbox SET consumed_by = $2 WHERE id = $1 AND lane = $3 AND consumed_by IS NULL",
+                params![steered, turn, lane],
+            )
+            .await?;
         // An id that isn't found is that of a message that was edited meanwhile: it stays queued, in its new words.
-        db.run(
-            "UPDATE inbox SET consumed_by = $2 WHERE id = $1 AND lane = $3 AND consumed_by IS NULL",
-            params![steered, turn, lane],
-        )
-        .await?;
+        if updated == 0
+            && let Some(text) = completed.injected_texts.get(message)
+        {
+            mark_correction(db, lane, *message, text).await?;
+        }
         db.run(
             "UPDATE turns SET state = 'merged', merged_into = $2 \
              WHERE id = (SELECT turn FROM inbox WHERE id = $1 AND consumed_by = $2) AND state = 'queued' \

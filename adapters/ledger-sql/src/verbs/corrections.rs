@@ -32,7 +32,8 @@ pub(crate) async fn mark_correction<S: Session>(db: &S, lane: LaneId, read: Inbo
 /// Makes a stored message a correction of a text. What it corrected until then is remembered if it was run.
 fn correct(message: &mut Value, text: &str) {
     let earlier = std::mem::replace(&mut message["earlier_text"], Value::from(text));
-    if earlier.as_str().is_some_and(looks_like_command) {
+    // A model message may have recorded the same text before the turn's end does.
+    if earlier.as_str().filter(|earlier| *earlier != text).is_some_and(looks_like_command) {
         match message["earlier_commands"].as_array_mut() {
             Some(commands) => commands.push(earlier),
             None => message["earlier_commands"] = json!([earlier]),

@@ -83,6 +83,7 @@ impl Stage {
             history: HistoryChange::Append(vec![said]),
             setting: None,
             steered: Vec::new(),
+            injected_texts: Default::default(),
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),

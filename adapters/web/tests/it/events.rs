@@ -142,6 +142,7 @@ async fn steering_messages_move_into_consuming_turn() {
         history: satchel_ports::ledger::HistoryChange::Append(Vec::new()),
         setting: None,
         steered: vec![injected[0].id],
+        injected_texts: Default::default(),
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),

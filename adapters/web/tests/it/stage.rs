@@ -359,6 +359,7 @@ impl Stage {
             history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
             setting: None,
             steered: Vec::new(),
+            injected_texts: Default::default(),
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),

@@ -461,6 +461,8 @@ async fn later_messages_are_steered_once_between_calls() {
     };
     assert_eq!((people(0), people(1), people(2)), (1, 2, 2));
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
+    let read: Vec<&str> = played.completed.injected_texts.values().map(String::as_str).collect();
+    assert_eq!(read, ["and that too"], "an edit corrects what the model has read");
     let JournalEntry::Model { steered, .. } = &played.journal[1] else { panic!("the second message") };
     assert_eq!(steered.len(), 1, "it is journalled in its place");
 }

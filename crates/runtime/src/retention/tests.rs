@@ -77,6 +77,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
         history: HistoryChange::Append(Vec::new()),
         setting: None,
         steered: Vec::new(),
+        injected_texts: Default::default(),
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),

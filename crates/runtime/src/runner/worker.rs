@@ -1,6 +1,7 @@
 //! The work on one lane: turns and deliveries side by side, until nothing is left to do.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -425,6 +426,7 @@ async fn complete_command(
         history,
         setting,
         steered: Vec::new(),
+        injected_texts: BTreeMap::new(),
         reported_failures: Vec::new(),
         reply_to: reply_to(turn),
         buttons,

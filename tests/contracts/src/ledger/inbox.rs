@@ -337,3 +337,22 @@ pub async fn late_edit_is_not_consumed(fixture: &impl LedgerFixture) {
     let gone = ledger.turns.refuse_file(&lease, read[0].id, 0, &super::files::refusal("a.txt")).await;
     assert!(matches!(gone, Err(LedgerError::Unknown { .. })), "{gone:?}");
 }
+
+/// Catches: an edit that comes during the last step of a turn, of which nothing is journalled, and that the model reads as another
+/// order; and one of an edit that was read in between, which names the words before that.
+pub async fn edit_during_the_last_step_is_a_correction(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "first")).await;
+    ledger.inbox.receive(&message("2", "buy milk"), ClaimMode::Never).await.unwrap();
+    let mut done = completed_turn(turn, Vec::new());
+    for (key, text) in [("2e", "buy tea"), ("2f", "buy rice")] {
+        let read = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0);
+        done.steered.push(read.id);
+        done.injected_texts.insert(read.id, read.message.text);
+        let edit = InboundMessage { edit_of: Some("2".into()), ..message(key, text) };
+        ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
+    }
+    ledger.turns.complete_turn(&lease, &done).await.unwrap();
+    let next = ledger.turns.next_turn(&lease).await.unwrap().expect("the edit is still queued").messages.remove(0);
+    assert_eq!((next.message.text.as_str(), next.message.earlier_text.as_deref()), ("buy rice", Some("buy tea")));
+}

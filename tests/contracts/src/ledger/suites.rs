@@ -49,6 +49,7 @@ macro_rules! inbox_contract {
             inbox::started_album_accepts_no_more_items
             inbox::queued_messages_are_steered_once_in_order
             inbox::late_edit_is_not_consumed
+            inbox::edit_during_the_last_step_is_a_correction
             inbox::edit_of_a_message_that_is_being_injected_is_a_correction
             inbox::edit_of_an_injected_edit_names_the_commands_before_it
             people::channel_keeps_latest_checkpoint

@@ -62,6 +62,7 @@ async fn waiting_turn_names_no_forgotten_file() {
         history: HistoryChange::Append(vec![said]),
         setting: None,
         steered: Vec::new(),
+        injected_texts: Default::default(),
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),

@@ -128,6 +128,7 @@ async fn hand_over_reply(stage: &Stage, here: &ConversationId) {
         history: HistoryChange::Append(Vec::new()),
         setting: None,
         steered: Vec::new(),
+        injected_texts: Default::default(),
         reported_failures: Vec::new(),
         reply_to: None,
         changes: Vec::new(),

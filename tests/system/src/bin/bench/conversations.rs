@@ -116,6 +116,7 @@ async fn write_conversation(ledger: Arc<SqliteLedger>, number: u32) -> Result<()
             history: HistoryChange::Append(Vec::new()),
             setting: None,
             steered: Vec::new(),
+            injected_texts: Default::default(),
             reported_failures: Vec::new(),
             reply_to: None,
             changes: Vec::new(),
