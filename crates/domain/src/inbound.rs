@@ -76,6 +76,10 @@ pub struct FileReference {
     /// Where the message only quotes it, or is the edit of one that had it: the conversation may have the file already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<QuotedFile>,
+    /// Of a file that was forgotten the digest of its `platform_id`: an edit that still has it brings it back no more. The
+    /// ledger fills it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgotten_id: Option<Sha256>,
 }
 
 /// A file of a message that its sender replies to, forwards or edits.
@@ -103,6 +107,7 @@ impl FileReference {
             voice_note: false,
             platform_id: None,
             quoted: None,
+            forgotten_id: None,
         }
     }
 

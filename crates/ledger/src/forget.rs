@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use satchel_domain::{Attachment, HistoryMessage, OutgoingResponse, PartContent, ToolOutcome};
+use satchel_domain::{Attachment, HistoryMessage, OutgoingResponse, PartContent, Sha256, ToolOutcome};
 use satchel_ports::ledger::{JournalEntry, Transcription};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -83,8 +83,10 @@ impl<'a> ForgottenFile<'a> {
         tombstone.erase();
         reference["filename"] = Value::from(tombstone.filename.as_str());
         reference["locator"] = Value::from("");
-        if let Some(fields) = reference.as_object_mut() {
-            fields.remove("platform_id");
+        if let Some(fields) = reference.as_object_mut()
+            && let Some(Value::String(id)) = fields.remove("platform_id")
+        {
+            fields.insert("forgotten_id".to_owned(), Value::from(Sha256::digest(id).to_string()));
         }
         reference["caption"] = Value::from("");
     }
@@ -167,7 +169,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     use satchel_domain::{
-        AttachmentId, AttachmentSource, CallId, Filename, MediaInfo, Sha256, Timestamp, TurnId, Visibility,
+        AttachmentId, AttachmentSource, CallId, FileReference, Filename, MediaInfo, Timestamp, TurnId, Visibility,
     };
     use serde_json::json;
     use uuid::Uuid;
@@ -213,6 +215,26 @@ mod tests {
         assert_eq!(rewritten["text"], expected.to_string());
         let rewritten = forgotten.rewrite_entry(serde_json::to_value(entry).unwrap()).unwrap();
         assert_eq!(rewritten["outcome"]["data"], expected);
+    }
+
+    #[test]
+    fn reference_to_a_forgotten_file_keeps_only_the_digest_of_its_id() {
+        let reference = FileReference {
+            platform_id: Some("unique-7".to_owned()),
+            ..FileReference::new("link-7".to_owned(), Filename::from_untrusted("secret.txt"))
+        };
+        let file = file();
+        let forgotten = ForgottenFile::new(&file, Vec::new());
+        let mut stored = serde_json::to_value(reference).unwrap();
+        for _ in 0..2 {
+            forgotten.erase_in_reference(&mut stored);
+            let erased: FileReference = serde_json::from_value(stored.clone()).unwrap();
+            assert_eq!(erased.forgotten_id, Some(Sha256::digest("unique-7")));
+            let stored = stored.to_string();
+            for trace in ["unique-7", "link-7", "secret"] {
+                assert!(!stored.contains(trace), "{stored}");
+            }
+        }
     }
 
     /// A retry may have heard more in a voice note than the first turn.

@@ -150,6 +150,41 @@ pub async fn edit_brings_back_no_forgotten_file(fixture: &impl LedgerFixture) {
     }
 }
 
+/// Catches: a forgotten file that comes back once another one is taken out of the message, and a new one in its place that is
+/// refused for it.
+pub async fn forgotten_file_is_known_by_its_name_in_edits(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let album = |key: &str, names: &[&str]| {
+        let mut message = with_files(message(key, "look"), names);
+        for file in &mut message.files {
+            file.platform_id = Some(format!("unique-{}", file.filename.as_str()));
+        }
+        message
+    };
+    let (lease, turn) = receive(&ledger, &album("1", &["map.jpg", "secret.jpg"])).await;
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    for (index, name) in [(0, "map.jpg"), (1, "secret.jpg")] {
+        ledger.turns.store_file(&lease, queued.id, index, &new_file(name)).await.unwrap();
+    }
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let request = ForgetRequest { conversation: lease.conversation.clone(), number: 2, restricted_to: None };
+    assert!(matches!(ledger.storage.forget_file(&request).await.unwrap(), ForgetOutcome::Forgotten(_)));
+
+    for (key, names, refused) in [
+        ("1e", &["secret.jpg", "map.jpg"][..], &[true, false][..]),
+        ("1f", &["secret.jpg"][..], &[true][..]),
+        ("1g", &["new.jpg"][..], &[false][..]),
+    ] {
+        let edit = InboundMessage { edit_of: Some("1".into()), ..album(key, names) };
+        let received = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
+        assert!(!received.duplicate, "{key}");
+        let corrected = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+        let is_refused = |file: &InboundFileState| matches!(file, InboundFileState::Refused(_));
+        assert_eq!(corrected.files.iter().map(is_refused).collect::<Vec<_>>(), refused, "{key}: {corrected:?}");
+        ledger.turns.complete_turn(&lease, &completed_turn(corrected.turn, Vec::new())).await.unwrap();
+    }
+}
+
 /// Catches: a photo that is stored twice, since the words beneath it were edited while its stopped turn waited.
 pub async fn edit_in_the_place_of_a_message_keeps_its_stored_files(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

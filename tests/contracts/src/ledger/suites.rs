@@ -140,6 +140,7 @@ macro_rules! turns_contract {
             files::files_keep_their_position
             files::quoted_file_is_the_stored_one
             files::edit_brings_back_no_forgotten_file
+            files::forgotten_file_is_known_by_its_name_in_edits
             files::edit_in_the_place_of_a_message_keeps_its_stored_files
             files::files_are_read_as_they_were_named
             voice::transcripts_keep_their_position

@@ -1,6 +1,6 @@
 //! What an edited message was before: its original, or the newest edit that was no longer in time to replace it.
 
-use satchel_domain::{FileReference, InboundMessage, InboxId, TurnId};
+use satchel_domain::{FileReference, InboundMessage, InboxId, Sha256, TurnId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
@@ -46,9 +46,10 @@ impl EarlierVersion {
     /// Whether an edit changes nothing that is read of it: platforms report those, too.
     pub(super) fn is_same(&self, edit: &InboundMessage) -> bool {
         let files = self.files();
-        // Of a file that was forgotten only its place is known.
-        let is_same_file = |(known, sent): (&FileReference, &FileReference)| {
-            is_forgotten(known) || platform_name(known) == platform_name(sent)
+        let is_same_file = |(known, sent): (&FileReference, &FileReference)| match is_forgotten(known) {
+            // Of some only their place is known.
+            true => was_file(known, sent).unwrap_or(true),
+            false => platform_name(known) == platform_name(sent),
         };
         self.text("text") == Some(edit.text.as_str())
             && files.len() == edit.files.len()
@@ -72,10 +73,14 @@ impl EarlierVersion {
     fn without_forgotten_files(&self, edit: &InboundMessage) -> InboundMessage {
         let (mut edit, files) = (edit.clone(), self.files());
         let names: Vec<&str> = files.iter().map(platform_name).collect();
-        for (known, sent) in files.iter().zip(&mut edit.files) {
+        for (place, sent) in edit.files.iter_mut().enumerate() {
             // Where one was taken out of the message, another one has moved to its place.
-            if is_forgotten(known) && !names.contains(&platform_name(sent)) {
-                *sent = known.clone();
+            let in_place = files.get(place).filter(|known| {
+                is_forgotten(known) && was_file(known, sent).is_none() && !names.contains(&platform_name(sent))
+            });
+            let forgotten = files.iter().find(|known| was_file(known, sent) == Some(true)).or(in_place);
+            if let Some(forgotten) = forgotten {
+                *sent = forgotten.clone();
                 edit.raw = Value::Null;
             }
         }
@@ -103,6 +108,12 @@ impl EarlierVersion {
 /// Whether a file was forgotten: of the reference to it nothing is left by which its channel could fetch it.
 pub(super) fn is_forgotten(file: &FileReference) -> bool {
     file.locator.is_empty() && file.platform_id.is_none()
+}
+
+/// Whether a file that was forgotten was this one; `None` if nothing is known of what the platform called it.
+fn was_file(forgotten: &FileReference, file: &FileReference) -> Option<bool> {
+    let id = forgotten.forgotten_id?;
+    Some(file.platform_id.as_deref().is_some_and(|name| Sha256::digest(name) == id))
 }
 
 /// What the platform calls a file.
