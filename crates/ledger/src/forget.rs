@@ -83,10 +83,13 @@ impl<'a> ForgottenFile<'a> {
         tombstone.erase();
         reference["filename"] = Value::from(tombstone.filename.as_str());
         reference["locator"] = Value::from("");
-        if let Some(fields) = reference.as_object_mut()
-            && let Some(Value::String(id)) = fields.remove("platform_id")
-        {
-            fields.insert("forgotten_id".to_owned(), Value::from(Sha256::digest(id).to_string()));
+        if let Some(fields) = reference.as_object_mut() {
+            if let Some(Value::String(id)) = fields.remove("platform_id") {
+                fields.insert("forgotten_id".to_owned(), Value::from(Sha256::digest(id).to_string()));
+            }
+            for detail in ["source_url", "mime", "bytes", "stored"] {
+                fields.remove(detail);
+            }
         }
         reference["caption"] = Value::from("");
     }
@@ -221,6 +224,11 @@ mod tests {
     fn reference_to_a_forgotten_file_keeps_only_the_digest_of_its_id() {
         let reference = FileReference {
             platform_id: Some("unique-7".to_owned()),
+            source_url: Some("https://cdn.example/7/secret.txt".to_owned()),
+            mime: Some("text/plain".to_owned()),
+            bytes: Some(4711),
+            stored: Some(Sha256([1; 32])),
+            caption: "my diary".to_owned(),
             ..FileReference::new("link-7".to_owned(), Filename::from_untrusted("secret.txt"))
         };
         let file = file();
@@ -231,7 +239,8 @@ mod tests {
             let erased: FileReference = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(erased.forgotten_id, Some(Sha256::digest("unique-7")));
             let stored = stored.to_string();
-            for trace in ["unique-7", "link-7", "secret"] {
+            let digest = Sha256([1; 32]).to_string();
+            for trace in ["unique-7", "link-7", "secret", "cdn.example", "text/plain", "4711", "diary", &digest] {
                 assert!(!stored.contains(trace), "{stored}");
             }
         }

@@ -310,7 +310,9 @@ impl Copies<'_> {
             .await?;
         // As they stand within a JSON document.
         let quoted = |(Json(reference),): &(Json<FileReference>,)| {
-            [reference.filename.as_str(), reference.locator.as_str()].map(|trace| Value::from(trace).to_string())
+            let names = [reference.filename.as_str(), reference.locator.as_str()].into_iter();
+            let names = names.chain(reference.platform_id.as_deref()).chain(reference.source_url.as_deref());
+            names.map(|trace| Value::from(trace).to_string()).collect::<Vec<_>>()
         };
         let traces: BTreeSet<String> = brought.iter().flat_map(quoted).collect();
         for trace in traces {

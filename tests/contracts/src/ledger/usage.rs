@@ -218,7 +218,9 @@ pub async fn workspace_bytes_are_released_from_their_writer(fixture: &impl Ledge
 pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let raw = serde_json::json!({ "document": { "file_name": "secret.pdf" } });
-    let brings = InboundMessage { raw, ..with_files(message("1", "hello"), &["keep.txt", "secret.pdf"]) };
+    let mut brings = InboundMessage { raw, ..with_files(message("1", "hello"), &["keep.txt", "secret.pdf"]) };
+    brings.files[1].platform_id = Some("unique-7".into());
+    brings.files[1].source_url = Some("https://cdn.example/7/secret.pdf".into());
     let (lease, turn) = receive(&ledger, &brings).await;
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let other_file = new_file("keep.txt");
@@ -243,6 +245,9 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let raw = serde_json::json!({ "reply_to_message": { "document": { "file_name": "secret.pdf" } } });
     let reply =
         ledger.inbox.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Never).await.unwrap();
+    let raw = serde_json::json!({ "reply_to_message": { "document": { "file_unique_id": "unique-7" } } });
+    let another =
+        ledger.inbox.receive(&InboundMessage { raw, ..message("2b", "and now?") }, ClaimMode::Never).await.unwrap();
 
     match ledger.storage.forget_file(&forget_request(&secret)).await.unwrap() {
         ForgetOutcome::Forgotten(was) => assert_eq!(*was, secret),
@@ -251,9 +256,10 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let record = ledger.archive.turn(turn).await.unwrap().unwrap();
     let history = ledger.archive.history(&lease.conversation, 9).await.unwrap();
     let reply = ledger.archive.turn(reply.turn).await.unwrap().unwrap();
-    let stored_text = format!("{record:?} {history:?} {reply:?}");
-    for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret", "bring bread", "hidden plan", "text/secret"]
-    {
+    let another = ledger.archive.turn(another.turn).await.unwrap().unwrap();
+    let stored_text = format!("{record:?} {history:?} {reply:?} {another:?}");
+    let traces = ["secret.pdf", "id-of-secret", "bring bread", "hidden plan", "text/secret", "unique-7", "cdn.example"];
+    for trace in traces.into_iter().chain([secret.sha256.to_string().as_str()]) {
         assert!(!stored_text.contains(trace), "{trace} is still known: {stored_text}");
     }
     assert!(stored_text.contains("keep.txt") && stored_text.contains(&other_file.sha256.to_string()));
