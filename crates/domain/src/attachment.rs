@@ -10,7 +10,7 @@ use crate::{AttachmentId, ConversationId, Filename, Sha256, Timestamp, size};
 const REFERENCE_PREFIX: &str = "[attachment ";
 
 /// What a file is called once it is forgotten.
-const FORGOTTEN_NAME: &str = "forgotten file";
+pub(crate) const FORGOTTEN_NAME: &str = "forgotten file";
 
 /// The type of bytes of which nothing is known (RFC 2046, section 4.5.1).
 const UNKNOWN_MIME: &str = "application/octet-stream";

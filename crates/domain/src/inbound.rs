@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ChannelName, ConversationId, Filename, HistoryMessage, InboxId, MessageRef, Sha256, StoredBlob, SystemTask,
-    Timestamp, reference_block::AttachmentReference,
+    Timestamp, attachment::FORGOTTEN_NAME, reference_block::AttachmentReference,
 };
 
 /// The id of the sender of Satchel's own messages, such as the start of a task that nobody requested; their keys start with it.
@@ -131,6 +131,15 @@ impl FileReference {
         Self { quoted, ..self }
     }
 
+    /// Returns what stays of it once it is forgotten: nothing that says what it was or where it is.
+    #[must_use]
+    pub fn into_forgotten(self) -> Self {
+        let Self { voice_note, platform_id, quoted, forgotten_id, .. } = self;
+        let forgotten_id = platform_id.map(Sha256::digest).or(forgotten_id);
+        let name = Filename::from_untrusted(FORGOTTEN_NAME);
+        Self { voice_note, quoted, forgotten_id, ..Self::new(String::new(), name) }
+    }
+
     /// Returns the blob of a reference that [`stored`](Self::stored) made.
     #[must_use]
     pub fn stored_blob(&self) -> Option<StoredBlob> {
@@ -175,6 +184,10 @@ pub struct InboundMessage {
     /// fills it in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_commands: Vec<String>,
+    /// Whether what it said before was forgotten with its conversation: that may have been a command that was run. The ledger
+    /// fills it in.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub edits_forgotten: bool,
     /// The ids of the messages whose place it has taken in the queue: one may have been read just before. The ledger fills it in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced_ids: Vec<InboxId>,
@@ -261,6 +274,7 @@ impl InboundMessage {
             edit_of: None,
             earlier_text: None,
             earlier_commands: Vec::new(),
+            edits_forgotten: false,
             replaced_ids: Vec::new(),
             sender,
             timezone: None,

@@ -201,8 +201,11 @@ pub fn edited_command_reply(message: &InboundMessage) -> Option<CommandReply> {
     })
 }
 
-/// Whether a version of a message that its sender has edited since was a command that was run.
+/// Whether a version of a message that its sender has edited since was a command that was run, or may have been one.
 pub(crate) fn corrects_command(message: &InboundMessage) -> bool {
+    if message.edits_forgotten {
+        return true;
+    }
     let earlier = message.earlier_commands.iter().chain(&message.earlier_text);
     let mut commands = earlier.filter_map(|text| ChatCommand::parse(text));
     commands.any(|command| !matches!(command, ChatCommand::Explain(_)))

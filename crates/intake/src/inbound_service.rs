@@ -202,6 +202,7 @@ impl InboundPipeline {
             system_task: None,
             earlier_text: None,
             earlier_commands: Vec::new(),
+            edits_forgotten: false,
             replaced_ids: Vec::new(),
             ..message
         };

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use satchel_domain::{Attachment, HistoryMessage, OutgoingResponse, PartContent, Sha256, ToolOutcome};
+use satchel_domain::{Attachment, FileReference, Filename, HistoryMessage, OutgoingResponse, PartContent, ToolOutcome};
 use satchel_ports::ledger::{JournalEntry, Transcription};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::stored::{AttachmentRef, Result, StoredError};
 
@@ -66,34 +66,6 @@ impl<'a> ForgottenFile<'a> {
         })
     }
 
-    /// Erases the file, the one at this place, in the message that brought it. What the platform has sent goes as a whole.
-    pub fn erase_in_message(&self, message: &mut Value, position: i64) {
-        let place = usize::try_from(position).unwrap_or(usize::MAX);
-        if let Some(reference) = message.get_mut("files").and_then(|files| files.get_mut(place)) {
-            self.erase_in_reference(reference);
-        }
-        if let Some(message) = message.as_object_mut() {
-            message.remove("raw");
-        }
-    }
-
-    /// Erases what a channel's reference to the file says of it.
-    pub fn erase_in_reference(&self, reference: &mut Value) {
-        let mut tombstone = self.file.clone();
-        tombstone.erase();
-        reference["filename"] = Value::from(tombstone.filename.as_str());
-        reference["locator"] = Value::from("");
-        if let Some(fields) = reference.as_object_mut() {
-            if let Some(Value::String(id)) = fields.remove("platform_id") {
-                fields.insert("forgotten_id".to_owned(), Value::from(Sha256::digest(id).to_string()));
-            }
-            for detail in ["source_url", "mime", "bytes", "stored"] {
-                fields.remove(detail);
-            }
-        }
-        reference["caption"] = Value::from("");
-    }
-
     /// Rewrites a document: of the file its id remains, and none of the words that were heard in it.
     fn rewrite<T: DeserializeOwned + Serialize>(
         &self,
@@ -134,6 +106,24 @@ impl<'a> ForgottenFile<'a> {
     }
 }
 
+/// Erases the file at this place in the message that brought it. What the platform has sent goes as a whole.
+pub fn erase_in_message(message: &mut Value, position: i64) {
+    let place = usize::try_from(position).unwrap_or(usize::MAX);
+    if let Some(reference) = message.get_mut("files").and_then(|files| files.get_mut(place)) {
+        erase_reference(reference);
+    }
+    if let Some(message) = message.as_object_mut() {
+        message.remove("raw");
+    }
+}
+
+/// Erases what a channel's reference to a file says of it.
+pub fn erase_reference(reference: &mut Value) {
+    let unreadable = |_| FileReference::new(String::new(), Filename::from_untrusted(""));
+    let file = serde_json::from_value(reference.take()).unwrap_or_else(unreadable);
+    *reference = json!(file.into_forgotten());
+}
+
 /// Leaves the id and the number of the file's records in a result; returns whether there were any.
 fn erase_records(result: &mut Value, id: &str) -> bool {
     // All are counted, so that none is left behind the first.
@@ -171,10 +161,7 @@ fn transcribed_text(transcription: Transcription) -> Option<String> {
 mod tests {
     use std::num::NonZeroU64;
 
-    use satchel_domain::{
-        AttachmentId, AttachmentSource, CallId, FileReference, Filename, MediaInfo, Timestamp, TurnId, Visibility,
-    };
-    use serde_json::json;
+    use satchel_domain::{AttachmentId, AttachmentSource, CallId, MediaInfo, Sha256, Timestamp, TurnId, Visibility};
     use uuid::Uuid;
 
     use super::*;
@@ -231,11 +218,9 @@ mod tests {
             caption: "my diary".to_owned(),
             ..FileReference::new("link-7".to_owned(), Filename::from_untrusted("secret.txt"))
         };
-        let file = file();
-        let forgotten = ForgottenFile::new(&file, Vec::new());
         let mut stored = serde_json::to_value(reference).unwrap();
         for _ in 0..2 {
-            forgotten.erase_in_reference(&mut stored);
+            erase_reference(&mut stored);
             let erased: FileReference = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(erased.forgotten_id, Some(Sha256::digest("unique-7")));
             let stored = stored.to_string();

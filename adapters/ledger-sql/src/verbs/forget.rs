@@ -3,7 +3,12 @@
 use std::collections::BTreeSet;
 
 use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
-use satchel_ledger::{file_results::FileResults, forget::ForgottenFile, quota::Account, stored::StoredError};
+use satchel_ledger::{
+    file_results::FileResults,
+    forget::{ForgottenFile, erase_in_message, erase_reference},
+    quota::Account,
+    stored::StoredError,
+};
 use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
 use serde_json::Value;
 use uuid::Uuid;
@@ -338,8 +343,8 @@ impl Copies<'_> {
             )
             .await?;
         for (sequence, position, Json(mut message), Json(mut reference)) in brought {
-            self.forgotten.erase_in_message(&mut message, position);
-            self.forgotten.erase_in_reference(&mut reference);
+            erase_in_message(&mut message, position);
+            erase_reference(&mut reference);
             db.run("UPDATE inbox SET message = $2 WHERE sequence = $1", params![sequence, Json(message)]).await?;
             db.run(
                 "UPDATE inbox_files SET transcription = NULL, sha256 = NULL, reference = $3 \

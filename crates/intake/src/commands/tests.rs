@@ -93,6 +93,8 @@ fn edited_command_is_not_run_again(#[case] earlier: &[&str], #[case] is_refused:
     let expected =
         "You edited a command that I have already run, so I did nothing. Please send the command as a new message.";
     assert_eq!(reply.as_deref(), is_refused.then_some(expected));
+    let forgotten = InboundMessage { edits_forgotten: true, ..message };
+    assert!(edited_command_reply(&forgotten).is_some(), "it may have been one");
 }
 
 #[tokio::test]

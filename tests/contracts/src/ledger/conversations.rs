@@ -7,8 +7,8 @@ use satchel_ports::{
     AuditQuery, ChangeOutcome,
     ledger::{
         AttachmentQuery, ClaimMode, CompletedTurn, ConversationQuery, ConversationSearch, ConversationSetting,
-        ConversationSettings, ForgetConversationOutcome, ForgetRequest, ForgetScope, HistoryChange, Ledger,
-        ListingChange, NewReminder, ReleaseMode, ReminderLimits, ReminderQuery, ReminderScope, RenameOutcome,
+        ConversationSettings, ForgetConversationOutcome, ForgetRequest, ForgetScope, HistoryChange, InboundFileState,
+        Ledger, ListingChange, NewReminder, ReleaseMode, ReminderLimits, ReminderQuery, ReminderScope, RenameOutcome,
         SearchHit, SearchTerms, Transcription, TurnQuery, UsageQuery, UsageScope, WorkFilter,
     },
 };
@@ -372,6 +372,35 @@ pub async fn turn_forgets_what_came_before_it(fixture: &impl LedgerFixture) {
     ledger.turns.complete_turn(&lease, &completed_turn(behind, Vec::new())).await.unwrap();
     assert_eq!(ledger.archive.history(&lease.conversation, 9).await.unwrap().len(), 2, "it is remembered again");
     assert!(ledger.inbox.receive(&brings, ClaimMode::IfFree).await.unwrap().duplicate, "the message is still known");
+}
+
+/// Catches: an edit of a message that was forgotten with its conversation, which stores its file or runs its command once more.
+pub async fn edit_of_a_forgotten_message_brings_nothing_back(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let photo = |key: &str, text: &str| {
+        let mut photo = with_files(message_in("web:a", key, text), &["secret.jpg"]);
+        photo.files[0].platform_id = Some("unique-7".into());
+        photo
+    };
+    let (lease, turn) = receive(&ledger, &photo("1", "/task pay")).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let command = ledger.inbox.receive(&message_in("web:a", "2", "forget all"), ClaimMode::Never).await.unwrap().turn;
+    let forgets = CompletedTurn {
+        history: HistoryChange::Forget(ForgetScope::Everything),
+        ..completed_turn(command, Vec::new())
+    };
+    ledger.turns.complete_turn(&lease, &forgets).await.unwrap();
+
+    for (key, text) in [("1e", "look"), ("1f", "/task pay")] {
+        let edit = InboundMessage { edit_of: Some("1".into()), ..photo(key, text) };
+        ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
+        let edited = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+        assert!(edited.message.text == text && edited.message.edits_forgotten, "{edited:?}");
+        assert!(matches!(edited.files.as_slice(), [InboundFileState::Refused(_)]), "{edited:?}");
+        let stored = format!("{:?} {:?} {:?}", edited.files, edited.message.files, edited.message.raw);
+        assert!(!stored.contains("unique-7") && !stored.contains("secret"), "{stored}");
+        ledger.turns.complete_turn(&lease, &completed_turn(edited.turn, Vec::new())).await.unwrap();
+    }
 }
 
 /// Catches: a person who leaves the persona, the model or the agent that an owner has given their chat, by forgetting it, or

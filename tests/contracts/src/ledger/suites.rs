@@ -247,6 +247,7 @@ macro_rules! conversations_contract {
             conversations::forgotten_conversation_leaves_only_keys
             conversations::turn_forgets_what_came_before_it
             conversations::turn_forgets_nothing_that_still_waits
+            conversations::edit_of_a_forgotten_message_brings_nothing_back
             conversations::forgetting_keeps_what_owners_set
             conversations::busy_conversation_is_not_forgotten
             conversations::forgotten_conversation_frees_quota

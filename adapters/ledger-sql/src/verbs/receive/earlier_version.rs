@@ -56,6 +56,16 @@ impl EarlierVersion {
             && files.iter().zip(&edit.files).all(is_same_file)
     }
 
+    /// Whether it was forgotten with its conversation: nothing of it is known.
+    fn is_unknown(&self) -> bool {
+        self.message.as_object().is_none_or(|fields| fields.is_empty())
+    }
+
+    /// Whether it, or a version before it, was forgotten with its conversation.
+    fn edits_forgotten(&self) -> bool {
+        self.is_unknown() || self.message.get("edits_forgotten").and_then(Value::as_bool).unwrap_or_default()
+    }
+
     /// A list that it has; empty if it was forgotten.
     fn list<T: DeserializeOwned>(&self, field: &str) -> Vec<T> {
         serde_json::from_value(self.message.get(field).cloned().unwrap_or_default()).unwrap_or_default()
@@ -78,9 +88,10 @@ impl EarlierVersion {
             let in_place = files.get(place).filter(|known| {
                 is_forgotten(known) && was_file(known, sent).is_none() && !names.contains(&platform_name(sent))
             });
-            let forgotten = files.iter().find(|known| was_file(known, sent) == Some(true)).or(in_place);
-            if let Some(forgotten) = forgotten {
-                *sent = forgotten.clone();
+            let forgotten = files.iter().find(|known| was_file(known, sent) == Some(true)).or(in_place).cloned();
+            // Any may be one that was forgotten with the conversation.
+            if let Some(forgotten) = forgotten.or_else(|| self.is_unknown().then(|| sent.clone().into_forgotten())) {
+                *sent = forgotten;
                 edit.raw = Value::Null;
             }
         }
@@ -93,7 +104,9 @@ impl EarlierVersion {
         let earlier_commands = self.commands();
         let mut replaced_ids: Vec<InboxId> = self.list("replaced_ids");
         replaced_ids.push(self.id);
-        InboundMessage { earlier_text, earlier_commands, replaced_ids, ..self.without_forgotten_files(edit) }
+        let edits_forgotten = self.edits_forgotten();
+        let edit = self.without_forgotten_files(edit);
+        InboundMessage { earlier_text, earlier_commands, edits_forgotten, replaced_ids, ..edit }
     }
 
     /// The edit with what it corrects, since that may have been read.
@@ -101,7 +114,8 @@ impl EarlierVersion {
         let earlier_text = self.text("text").map(str::to_owned);
         let mut earlier_commands = self.commands();
         earlier_commands.extend(self.text("earlier_text").filter(|text| looks_like_command(text)).map(str::to_owned));
-        InboundMessage { earlier_text, earlier_commands, ..self.without_forgotten_files(edit) }
+        let edits_forgotten = self.edits_forgotten();
+        InboundMessage { earlier_text, earlier_commands, edits_forgotten, ..self.without_forgotten_files(edit) }
     }
 }
 
