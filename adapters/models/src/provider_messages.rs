@@ -113,7 +113,8 @@ pub(crate) fn build_turns(
 type FileDecisions<'a> = Vec<(&'a ModelFile, Result<(), String>)>;
 
 /// Decides for each file and part of each message whether it is sent. The newest messages go first, because the turn is
-/// about them.
+/// about them. What is left out takes room as if it were sent: no request then sends something for which the first one had no
+/// room, and of which a search for what the provider refuses knows nothing.
 fn decide_files(
     messages: &[ModelMessage],
     rules: &FileRules,
@@ -134,17 +135,18 @@ fn decide_files(
         match message {
             ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => {
                 let admit = |(file, refusal): (&ModelFile, Result<(), String>)| {
-                    refusal.and_then(|()| rules.admit_file(&mut budget, file))
+                    rules.admit_file(&mut budget, file).and(refusal)
                 };
                 attachments.iter().zip(refusals).map(admit).collect()
             }
             ModelMessage::Context { parts } => {
                 let admit = |(part, refusal): (&ContentPart, Result<(), String>)| {
-                    refusal.and_then(|()| match part {
+                    let admitted = match part {
                         ContentPart::Text(_) => Ok(()),
                         ContentPart::ImageUrl(_) => rules.admit_image_url(&mut budget),
                         ContentPart::File(file) => rules.admit_file(&mut budget, file),
-                    })
+                    };
+                    admitted.and(refusal)
                 };
                 parts.iter().zip(refusals).map(admit).collect()
             }
