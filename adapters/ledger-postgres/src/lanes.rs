@@ -119,11 +119,14 @@ macro_rules! with_waiting_lanes {
                        AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                                AND turns.state = 'queued' AND ready_at <= (SELECT now FROM moment)) \
                            <= (SELECT now FROM moment) - $5, TRUE) \
-                       AND ($8 IS NULL OR (SELECT upcoming.created_at FROM parts AS upcoming \
+                       AND ($8 IS NULL OR (SELECT upcoming.created_at <= (SELECT now FROM moment) - $8 \
+                                 AND NOT (upcoming.kind = 'notice' AND (upcoming.state = 'pending' \
+                                     OR upcoming.state = 'waiting' AND upcoming.attempts = 0)) \
+                               FROM parts AS upcoming \
                                WHERE upcoming.lane = parts.lane AND NOT upcoming.settled AND NOT upcoming.draft \
                                  AND upcoming.state <> 'open' \
                                ORDER BY upcoming.state = 'pending', upcoming.turn_sequence, upcoming.position \
-                               LIMIT 1) <= (SELECT now FROM moment) - $8) \
+                               LIMIT 1)) \
                  ) AS work GROUP BY lane) ",
             $($rest),+
         )

@@ -128,9 +128,10 @@ async fn has_work<S: Session>(
                  AND ($6 OR turn IN (SELECT value FROM rarray($7)))) \
                  AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE lane = $1 AND state = 'queued' \
                      AND ready_at <= $2) <= $2 - $5, TRUE) \
-                 AND ($8 IS NULL OR (SELECT created_at FROM parts \
+                 AND ($8 IS NULL OR (SELECT created_at <= $2 - $8 AND NOT (kind = 'notice' \
+                         AND (state = 'pending' OR state = 'waiting' AND attempts = 0)) FROM parts \
                      WHERE lane = $1 AND NOT settled AND NOT draft AND state <> 'open' \
-                     ORDER BY state = 'pending', turn_sequence, position LIMIT 1) <= $2 - $8)",
+                     ORDER BY state = 'pending', turn_sequence, position LIMIT 1))",
         params![lane.id, lane.now.0, turns, deliveries, precedence_ms(filter), all, own, min_age_ms(filter)],
     )
     .await

@@ -48,9 +48,10 @@ pub(crate) async fn find_candidates(
                      AND (SELECT channel FROM lanes WHERE id = parts.lane) IN (SELECT value FROM rarray($7)) \
                      AND COALESCE((SELECT MIN(ready_at) FROM turns WHERE turns.lane = parts.lane \
                          AND turns.state = 'queued' AND ready_at <= $1) <= $1 - $8, TRUE) \
-                     AND ($11 IS NULL OR (SELECT created_at FROM parts AS waiting \
+                     AND ($11 IS NULL OR (SELECT created_at <= $1 - $11 AND NOT (kind = 'notice' \
+                             AND (state = 'pending' OR state = 'waiting' AND attempts = 0)) FROM parts AS waiting \
                          WHERE waiting.lane = parts.lane AND NOT settled AND NOT draft AND state <> 'open' \
-                         ORDER BY state = 'pending', turn_sequence, position LIMIT 1) <= $1 - $11) \
+                         ORDER BY state = 'pending', turn_sequence, position LIMIT 1)) \
                  GROUP BY lane \
              ) AS work JOIN lanes ON lanes.id = work.lane \
              WHERE lanes.channel IN (SELECT value FROM rarray($2)) \

@@ -78,9 +78,9 @@ pub enum DeliveryAction {
     Replan(Refusal, FailureReason),
     /// Do nothing before this moment: [`DeliveryEvent::TimeReached`] or [`DeliveryEvent::QuestionClosed`].
     Sleep(Timestamp),
-    /// Do nothing before the platform accepts the account again, and no longer than to this moment:
+    /// Do nothing before the platform accepts the account again, and no longer than to this moment, if there is one:
     /// [`DeliveryEvent::TimeReached`] or [`DeliveryEvent::QuestionClosed`].
-    AwaitAccount(Timestamp),
+    AwaitAccount(Option<Timestamp>),
 }
 
 /// The end of a [`DeliveryAction`].
@@ -358,10 +358,9 @@ impl Delivery {
         (Vec::new(), self.account_wait())
     }
 
-    /// Waits for the account until the part is too old.
+    /// Waits for the account until the part is too old, if it can be.
     fn account_wait(&self) -> Continuation {
-        let deadline = self.part.created_at.saturating_add(self.rules.max_age);
-        Continuation::Perform(DeliveryAction::AwaitAccount(deadline))
+        Continuation::Perform(DeliveryAction::AwaitAccount(self.part.expires_at(&self.rules)))
     }
 
     /// Nothing is stored: the part is in doubt already, and a restart would probe again.

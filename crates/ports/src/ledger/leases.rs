@@ -72,7 +72,8 @@ pub enum WorkFilter {
     /// A part to be delivered, where no turn has become ready within [`TURN_PRECEDENCE`]: its lane is an agent's, who
     /// delivers beside it.
     Deliveries,
-    /// The same where the lane's next part has this age: it is given up, which needs no platform.
+    /// The same where the lane's next part has this age: it is given up, which needs no platform. A notice that was never
+    /// tried is sent at any age, and is no such part.
     DeliveriesOlderThan(Duration),
 }
 

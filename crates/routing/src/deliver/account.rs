@@ -7,15 +7,20 @@ use satchel_ports::Channel;
 
 use super::{DeliveryContext, DeliveryRequests};
 
-/// Waits until a channel that has refused a call is open, and no longer than to this moment; `None` when the process stops
-/// before. Meanwhile the lane can be given back, to be delivered by a process with other credentials.
+/// Waits until a channel that has refused a call is open, and no longer than to this moment, if there is one; `None` when the
+/// process stops before. Meanwhile the lane can be given back, to be delivered by a process with other credentials.
 pub(super) async fn await_account(
     context: &DeliveryContext,
     requests: &DeliveryRequests,
-    until: Timestamp,
+    until: Option<Timestamp>,
 ) -> Option<()> {
     let DeliveryContext { channel, clock, stop, rules, .. } = context;
-    let too_late = tokio::time::sleep(until.saturating_duration_since(clock.now()));
+    let too_late = async {
+        match until {
+            Some(until) => tokio::time::sleep(until.saturating_duration_since(clock.now())).await,
+            None => std::future::pending().await,
+        }
+    };
     let wait = async {
         tokio::select! {
             () = too_late => {}

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use satchel_domain::{ChannelName, InboundMessage, PartState, ToolOutcome};
+use satchel_domain::{
+    ChannelName, InboundMessage, Part, PartContent, PartState, Timestamp, ToolOutcome, part::PlannedPart,
+};
 use satchel_ports::{
     Clock,
     ledger::{ClaimMode, CompletedTurn, JournalEntry, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
@@ -381,6 +383,32 @@ pub async fn claim_for_old_deliveries_goes_by_the_next_part(fixture: &impl Ledge
     ledger.outbox.settle_part(&lease, &sent_settlement(&part, "9")).await.unwrap();
     ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
     assert!(!is_found().await, "the new one is the next");
+}
+
+/// Catches: a notice of a closed channel for which its lane is claimed over and over, although nobody gives it up.
+pub async fn claim_for_old_deliveries_passes_over_untried_notices(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let day = Duration::from_secs(24 * 60 * 60);
+    let (mut lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let planned = PlannedPart::new(PartContent::Notice { text: "0 of 1 sent".into() });
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![planned])).await.unwrap();
+    let notice = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
+    let waiting = PartState::Waiting { until: Timestamp(0), reason: "revoked".into() };
+    for (state, attempts, is_found) in [(PartState::Pending, 0, false), (waiting.clone(), 0, false), (waiting, 1, true)]
+    {
+        let stored = Part { state, attempts, ..notice.clone() };
+        ledger.outbox.save_part(&lease, &stored).await.unwrap();
+        ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+        fixture.clock().advance(day);
+        let claim = async |filter| ledger.leases.claim_lane(&channels(&["console"]), filter).await.unwrap();
+        let found = claim(WorkFilter::DeliveriesOlderThan(day)).await;
+        assert_eq!(found.is_some(), is_found, "{} after {attempts} attempts", stored.state.as_str());
+        let claimed = match found {
+            Some(found) => found,
+            None => claim(WorkFilter::Any).await.expect("the notice is to be sent all the same"),
+        };
+        lease = claimed.lease;
+    }
 }
 
 /// Catches: a lane that its agent keeps after the hand-over, and a part that seems to be in flight when nobody sends it.

@@ -88,6 +88,7 @@ macro_rules! leases_contract {
             lanes::lane_has_one_holder_and_rising_tokens
             lanes::claim_finds_only_work_of_its_filter
             lanes::claim_for_old_deliveries_goes_by_the_next_part
+            lanes::claim_for_old_deliveries_passes_over_untried_notices
             lanes::longest_wait_is_that_of_unclaimed_turns
             lanes::handed_over_lane_is_free_and_nothing_is_started
             lanes::renewed_lease_is_kept

@@ -301,6 +301,12 @@ fn states() -> String {
             .with(show(PartContent::Notice { text: "0 of 1 sent".into() })),
         Case::new("sending", PartState::Sending),
         Case::new("waiting", PartState::Waiting { until: later, reason: "429".to_owned() }),
+        Case::new(
+            "waiting, a notice without an attempt",
+            PartState::Waiting { until: later, reason: "401".to_owned() },
+        )
+        .with(never_started)
+        .with(show(PartContent::Notice { text: "0 of 1 sent".into() })),
         Case::new("in doubt", PartState::InDoubt { until: later, reason: "reset".to_owned() }),
         Case::new("pending, a question that was closed", PartState::Pending).with(never_started).with(closed_question),
         Case::new("waiting, a question that was closed", PartState::Waiting { until: later, reason: "429".to_owned() })

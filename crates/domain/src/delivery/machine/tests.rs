@@ -347,7 +347,7 @@ impl World {
             // A new token comes sooner or later, or never.
             DeliveryAction::AwaitAccount(until) => {
                 let accepted_at = self.now.saturating_add(Duration::from_millis(self.chance.below(90_000)));
-                self.now = self.now.max(accepted_at.min(until));
+                self.now = self.now.max(until.map_or(accepted_at, |until| accepted_at.min(until)));
                 self.end_wait()
             }
             DeliveryAction::Prepare => return Err("a text needs no preparation"),

@@ -9,7 +9,7 @@ fn refused() -> SendError {
 }
 
 fn awaits_account() -> Continuation {
-    Continuation::Perform(DeliveryAction::AwaitAccount(DEADLINE))
+    Continuation::Perform(DeliveryAction::AwaitAccount(Some(DEADLINE)))
 }
 
 fn call(attempt: Attempt) -> Continuation {
@@ -45,6 +45,30 @@ fn part_of_a_refused_account_expires_at_the_largest_age() {
     assert_eq!(delivery.on(DeliveryEvent::TimeReached, DEADLINE).1, Continuation::Settle);
     let reason = FailureReason::Expired { reason: "revoked".to_owned() };
     assert_eq!(delivery.part().state, PartState::Failed { reason });
+}
+
+/// Catches: a notice about what has expired that expires as well, so that nobody learns of the loss.
+#[test]
+fn notice_of_a_refused_account_is_sent_at_any_age() {
+    let channel = capabilities(Idempotency::None, LookupRule::None);
+    let content = PartContent::Notice { text: "0 of 1 sent".to_owned() };
+    let notice = Part { operation: Operation::Post { content }, ..pending() };
+    let (mut delivery, _) = Delivery::resume(notice, false, &channel, Timestamp(0), RULES);
+    let (tried_at, late) = (Timestamp(1_000), DEADLINE.saturating_add(RULES.max_age));
+    let refusal = delivery.on(DeliveryEvent::Answered(Attempt::Plain, Err(refused())), tried_at);
+    let without_deadline = Continuation::Perform(DeliveryAction::AwaitAccount(None));
+    assert_eq!(refusal, (vec![DeliveryEffect::Record], without_deadline));
+    let waiting = delivery.part().clone();
+    assert_eq!(delivery.on(DeliveryEvent::TimeReached, late), (vec![DeliveryEffect::Save], call(Attempt::Plain)));
+
+    let (_, restarted) = Delivery::resume(waiting.clone(), false, &channel, late, RULES);
+    assert_eq!(restarted, (vec![DeliveryEffect::Save], call(Attempt::Plain)));
+    let (_, behind) = Delivery::resume(waiting, false, &channel, Timestamp(0), RULES);
+    assert_eq!(behind, perform(DeliveryAction::Sleep(tried_at)), "the clock of this process is behind");
+    let tried = PartState::Waiting { until: tried_at, reason: "429".to_owned() };
+    let tried = Part { state: tried, attempts: 1, ..delivery.into_part() };
+    let (_, given_up) = Delivery::resume(tried, false, &channel, late, RULES);
+    assert_eq!(given_up.1, Continuation::Settle, "what the platform itself doesn't take is no matter of the account");
 }
 
 /// A restart finds the part due: a new token may have come with it.
