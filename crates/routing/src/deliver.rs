@@ -50,8 +50,10 @@ pub struct DeliveryContext {
     pub owner_reads: bool,
     /// When a part is tried again and when it is given up.
     pub rules: DeliveryRules,
-    /// Cancelled when the process stops: the part in flight is finished, the rest stays in the ledger.
+    /// Cancelled when the lane is to be given back: the part in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
+    /// Cancelled when the process stops. What runs beside lanes ends then, and not with its lane.
+    pub process_stop: CancellationToken,
 }
 
 /// How a driver ended.

@@ -101,6 +101,7 @@ fn open_with(capabilities: ChannelCapabilities, interim_text: InterimText) -> Sc
         owner_reads: false,
         rules: satchel_domain::delivery::DeliveryRules::default(),
         stop: lane.stop.clone(),
+        process_stop: lane.stop.clone(),
     };
     let driver = Driver::new(context, lane.lease.clone(), requests);
     let turn = QueuedTurn {

@@ -134,6 +134,7 @@ impl Scene {
             owner_reads: false,
             rules: DeliveryRules::default(),
             stop: lane.stop.clone(),
+            process_stop: lane.stop.clone(),
         };
         tokio::spawn(Driver::new(context, lane.lease.clone(), requests).run());
         Self { services, lane, log, closing, looks }

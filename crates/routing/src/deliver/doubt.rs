@@ -5,6 +5,7 @@ use satchel_domain::{
     delivery::{SearchResult, SendError},
 };
 use satchel_ports::{LedgerError, LookupOutcome, LookupRange, PostRequest};
+use tokio_util::sync::CancellationToken;
 
 use super::DeliveryContext;
 use crate::lookup::{DoubtfulSend, delete_duplicates, look_up};
@@ -34,7 +35,7 @@ pub(super) async fn search(
 }
 
 /// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of
-/// what has files again once the slowest upload must be through.
+/// what has files again once the slowest upload must be through, also where the lane was given back meanwhile.
 pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, request: PostRequest) {
     let sent = match &part.state {
         PartState::Sent { messages } => messages.as_slice(),
@@ -46,25 +47,31 @@ pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, re
     let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(part, request) };
     let is_voice = matches!(part.content(), Some(PartContent::Voice { .. }));
     let is_upload = is_voice || !part.operation.files().is_empty();
-    remove_duplicates_in(context, earlier_attempts.clone(), LookupRange::Before(sent.to_vec())).await;
+    let early = LookupRange::Before(sent.to_vec());
+    remove_duplicates_in(context, &context.stop, earlier_attempts.clone(), early).await;
     if is_upload {
         let (context, late) = (context.clone(), LookupRange::Late(sent.to_vec()));
         tokio::spawn(async move {
             tokio::select! {
-                () = context.stop.cancelled() => {}
+                () = context.process_stop.cancelled() => {}
                 () = tokio::time::sleep(context.rules.late_duplicate_delay) => {
-                    remove_duplicates_in(&context, earlier_attempts, late).await;
+                    remove_duplicates_in(&context, &context.process_stop, earlier_attempts, late).await;
                 }
             }
         });
     }
 }
 
-async fn remove_duplicates_in(context: &DeliveryContext, send: DoubtfulSend, range: LookupRange) {
+async fn remove_duplicates_in(
+    context: &DeliveryContext,
+    stop: &CancellationToken,
+    send: DoubtfulSend,
+    range: LookupRange,
+) {
     let (conversation, part_id) = (send.part.conversation.clone(), send.part.part_id);
     let search = look_up(&*context.outbox, &*context.channel, send, range);
     let found = tokio::select! {
-        () = context.stop.cancelled() => return,
+        () = stop.cancelled() => return,
         found = search => found,
     };
     match found {

@@ -378,6 +378,7 @@ async fn a_lost_lane_ends_the_work_at_once() {
         owner_reads: false,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
+        process_stop: CancellationToken::new(),
     };
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
     assert!(matches!(run(delivery, lease, DeliveryStart::TakenOver).await, Err(LedgerError::LeaseLost(_))));

@@ -80,6 +80,7 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
             owner_reads: context.access.is_owner_chat(&lease.conversation),
             rules: context.rules,
             stop: stopped.clone(),
+            process_stop: stop.clone(),
         };
         let (requests, requested) = DeliveryHandle::new();
         let driver = Driver::new(delivery, lease.clone(), requested);

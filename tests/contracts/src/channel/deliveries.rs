@@ -78,6 +78,7 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &PostReques
         owner_reads: false,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
+        process_stop: CancellationToken::new(),
     };
     let lease = Lease { conversation: fixture.conversation(), holder: HolderId(Uuid::nil()), token: 1 };
     let (handle, requests) = DeliveryHandle::new();

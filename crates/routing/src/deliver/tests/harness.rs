@@ -53,6 +53,7 @@ pub(super) struct DeliveryHarness {
     pub(super) breaks_off: bool,
     pub(super) discarded: Option<PartId>,
     pub(super) stop: CancellationToken,
+    pub(super) process_stop: CancellationToken,
     /// How each part ended.
     pub(super) ends: Arc<Mutex<Vec<PartState>>>,
     /// How many files each send and each edit brought.
@@ -92,6 +93,7 @@ impl DeliveryHarness {
             breaks_off: false,
             discarded: None,
             stop: CancellationToken::new(),
+            process_stop: CancellationToken::new(),
             ends: Arc::default(),
             carried: Arc::default(),
             told: Arc::default(),
@@ -247,6 +249,7 @@ impl DeliveryHarness {
             owner_reads: self.owner_reads,
             rules: self.rules,
             stop: self.stop,
+            process_stop: self.process_stop,
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
         let left = run(delivery, lease, from).await;

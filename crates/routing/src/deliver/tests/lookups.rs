@@ -65,6 +65,27 @@ async fn late_upload_is_deleted_after_ten_minutes() {
     assert!(started.elapsed() >= Duration::from_secs(10 * 60));
 }
 
+/// Catches: a late duplicate that stays in the chat because its lane was given back, and one that keeps a process from
+/// stopping.
+#[rstest]
+#[case::lane_is_given_back(false, &["look behind m1", "delete m9"])]
+#[case::process_stops(true, &[])]
+#[tokio::test(start_paused = true)]
+async fn late_upload_is_deleted_unless_the_process_stops(#[case] process_stops: bool, #[case] later: &[&str]) {
+    let document = part(1, PartContent::File(FileItem { form: FileForm::Document, ..photo(1) }));
+    let lookups = vec![LookupOutcome::Absent, LookupOutcome::Absent, found(&["m9"], &[])];
+    let stage = looked_up(vec![document], vec![in_doubt(), sent()], lookups);
+    let stopped = if process_stops { stage.process_stop.clone() } else { stage.stop.clone() };
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        stopped.cancel();
+    });
+    let (log, left) = stage.play_longer(DeliveryStart::TakenOver, Duration::from_secs(11 * 60)).await;
+    assert_eq!(left.unwrap(), DriverEnd::Released);
+    let settled = log.iter().position(|line| line == "settle sent").expect("it is settled");
+    assert_eq!(log[settled + 1..], *later);
+}
+
 #[rstest]
 #[case::uncertain(false, &["look up"])]
 #[case::another_doubt(true, &[])]

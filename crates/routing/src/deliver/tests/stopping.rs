@@ -26,6 +26,7 @@ async fn stored_at_stop(begun: Part) -> Part {
         owner_reads: false,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
+        process_stop: CancellationToken::new(),
     };
     delivery.stop.cancel();
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };

@@ -215,6 +215,7 @@ impl Stage {
             owner_reads: false,
             rules: DeliveryRules::default(),
             stop: CancellationToken::new(),
+            process_stop: CancellationToken::new(),
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
         let (handle, requests) = DeliveryHandle::new();
