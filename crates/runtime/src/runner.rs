@@ -1,6 +1,7 @@
 //! The loop of the lanes: it awaits what happens and performs what the `LaneTable` decides.
 
 mod deliveries;
+mod expiry_claims;
 mod fetch_notice;
 mod handover;
 mod lane_table;
@@ -34,7 +35,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
+use self::{
+    expiry_claims::{EXPIRY_MARGIN, ExpiryClaims},
+    lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId},
+};
 pub use self::{handover::HandoverTable, turn_slots::TurnSlots};
 
 /// How long a renewal of leases may take.
@@ -158,6 +162,7 @@ impl LaneRunner {
         let clock = Arc::clone(&self.context.services.clock);
         let turn_slots = Arc::clone(&self.context.turn_slots);
         let channels: Vec<ChannelName> = self.context.channels.keys().cloned().collect();
+        let expiry_claims = ExpiryClaims::default();
         let mut events = self.subscribe().await.fuse();
         // The ledger is asked beside everything else: while it is slow to answer, a lease must still expire in time.
         let mut claiming: Option<BoxFuture<'_, Option<ClaimedLane>>> = None;
@@ -216,7 +221,7 @@ impl LaneRunner {
                         context.lost_leases.fetch_add(expired.len() as u64, Ordering::Relaxed);
                         expired.into_iter().for_each(|worker| workers.cancel(worker));
                     }
-                    LaneAction::Claim => claiming = Some(claim_next(&context, &channels).boxed()),
+                    LaneAction::Claim => claiming = Some(claim_next(&context, &channels, &expiry_claims).boxed()),
                     LaneAction::Renew(renewed) => {
                         let leases = Arc::clone(&leases);
                         renewing = Some(async move { renew_in_time(&*leases, &renewed).await }.boxed());
@@ -302,7 +307,11 @@ async fn renew_in_time(leases: &dyn Leases, renewed: &[Lease]) -> Result<Vec<Lea
 
 /// Claims a lane with work for this process. What is to be sent on a closed channel is left to processes for which it is
 /// open, until it has waited for too long: somebody must give it up.
-async fn claim_next(context: &WorkerContext, channels: &[ChannelName]) -> Option<ClaimedLane> {
+async fn claim_next(
+    context: &WorkerContext,
+    channels: &[ChannelName],
+    expiry_claims: &ExpiryClaims,
+) -> Option<ClaimedLane> {
     let (closed, open): (Vec<_>, Vec<_>) =
         channels.iter().cloned().partition(|name| context.channels[name].state().closure().is_some());
     let claimed = async {
@@ -319,8 +328,13 @@ async fn claim_next(context: &WorkerContext, channels: &[ChannelName]) -> Option
             }
         };
         match leases.claim_lane(channels, filter).await? {
-            None if !expiring.is_empty() => {
-                leases.claim_lane(&expiring, WorkFilter::DeliveriesOlderThan(context.rules.max_age)).await
+            None if !expiring.is_empty() && expiry_claims.may_claim() => {
+                let age = context.rules.max_age.saturating_add(EXPIRY_MARGIN);
+                let claimed = leases.claim_lane(&expiring, WorkFilter::DeliveriesOlderThan(age)).await;
+                if let Ok(Some(lane)) = &claimed {
+                    expiry_claims.record(&lane.lease.conversation);
+                }
+                claimed
             }
             claimed => Ok(claimed),
         }

@@ -1,6 +1,6 @@
 //! Processes whose platform refuses their account: what they leave to others, and what they give up.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -19,7 +19,7 @@ use super::{
     chat::Chat,
     stage::{Process, Stage, message, place},
 };
-use crate::runner::LaneRole;
+use crate::runner::{LaneRole, expiry_claims::EXPIRY_MARGIN};
 
 /// The chat with an account that it refuses.
 struct RefusedChat(Arc<Chat>);
@@ -105,14 +105,38 @@ async fn what_waits_for_the_account_for_too_long_is_given_up_by_any_process() {
         wait_until_free(&stage, &here).await;
         agent.stops().await;
         let process = start_refused(&stage, role).await;
-        let max_age = DeliveryRules::default().max_age;
-        stage.clock.leap(max_age);
-        process.ledger.hook.leap(max_age);
+        let too_late = DeliveryRules::default().max_age + EXPIRY_MARGIN;
+        stage.clock.leap(too_late);
+        process.ledger.hook.leap(too_late);
         let is_given_up = async || {
             let parts = process.ledger.parts(&OutboxQuery::default()).await.unwrap();
             let expired = FailureReason::Expired { reason: REASON.to_owned() };
             parts.iter().any(|part| part.state == PartState::Failed { reason: expired.clone() })
         };
         wait_until_async("the reply is given up", is_given_up).await;
+    }
+}
+
+/// Catches: a lane that is claimed and given back in a loop, for as long as this process's clock says that its part may wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn lane_is_not_claimed_in_a_loop_where_the_clock_is_behind_the_ledgers() {
+    for role in [LaneRole::All, LaneRole::Turns, LaneRole::Deliveries] {
+        let stage = Stage { look: Duration::from_millis(10), ..Stage::new() };
+        let here = place("main");
+        let agent = start_refused(&stage, LaneRole::All).await;
+        agent.hears(&message(&here, "1", "one")).await;
+        wait_until_async("the reply waits", async || agent.has_waiting_part().await).await;
+        wait_until_free(&stage, &here).await;
+        agent.stops().await;
+        let process = start_refused(&stage, role).await;
+        process.ledger.hook.leap(Duration::ZERO);
+        stage.clock.leap(DeliveryRules::default().max_age + EXPIRY_MARGIN);
+        let called = |verb: &str| process.ledger.hook.calls().into_iter().filter(|called| *called == verb).count();
+        wait_until("it is given back, and others are looked for", || {
+            called("ledger.release") >= 1 && called("ledger.claim_lane") >= 30
+        })
+        .await;
+        assert!(called("ledger.release") <= 2, "{role:?}: {}", called("ledger.release"));
+        wait_until_async("it isn't given up", async || process.has_waiting_part().await).await;
     }
 }
