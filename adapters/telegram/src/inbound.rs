@@ -24,6 +24,15 @@ use tokio_util::sync::CancellationToken;
 use self::{processor::InboundProcessor, reader::InboundReader};
 use crate::{TelegramChannel, TelegramError, TelegramSettings};
 
+/// How listening has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ListenEnd {
+    /// As it was asked to.
+    Stopped,
+    /// Another program has the webhook's address.
+    AddressTaken,
+}
+
 /// Receives what people write to the bot.
 #[derive(Clone)]
 pub struct TelegramListener {
@@ -41,7 +50,8 @@ impl TelegramListener {
 
     /// Listens until `stop`; all updates stored by then are confirmed. Retries while Telegram can't be reached, and begins
     /// again once it accepts an account that it has refused: with a new token the bot may be another one, whose updates are
-    /// numbered differently.
+    /// numbered differently. Ends before `stop` where another program has taken the webhook's address while this process
+    /// didn't listen: others may receive meanwhile, and it can be run again.
     ///
     /// # Errors
     /// When Telegram does not accept the webhook, or when the webhook's listen address can't be bound the first time.
@@ -50,15 +60,20 @@ impl TelegramListener {
         while stop.run_until_cancelled(account.wait_until_open()).await.is_some() {
             let connection = stop.child_token();
             let listening = self.listen(Arc::clone(&inbound), &connection);
-            account.cancel_when_closed(listening, || connection.cancel()).await?;
+            let ended = account.cancel_when_closed(listening, || connection.cancel()).await?;
+            if ended == ListenEnd::AddressTaken {
+                break;
+            }
         }
         Ok(())
     }
 
-    async fn listen(&self, inbound: Arc<dyn Inbound>, stop: &CancellationToken) -> Result<(), TelegramError> {
+    async fn listen(&self, inbound: Arc<dyn Inbound>, stop: &CancellationToken) -> Result<ListenEnd, TelegramError> {
         let Self { settings, channel, has_listened } = self;
         let client = channel.client();
-        let Some(bot) = setup::identify_bot(client, &settings.answers_in, stop).await else { return Ok(()) };
+        let Some(bot) = setup::identify_bot(client, &settings.answers_in, stop).await else {
+            return Ok(ListenEnd::Stopped);
+        };
         tracing::info!(bot = bot.username, "listening on Telegram");
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
         let reader = InboundReader::new(bot, settings.answers_in.clone(), commands);
@@ -74,7 +89,7 @@ impl TelegramListener {
                     }
                     None => {
                         polling::poll(client, &processor, stop).await;
-                        Ok(())
+                        Ok(ListenEnd::Stopped)
                     }
                 };
                 cancelled.cancel();

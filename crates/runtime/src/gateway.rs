@@ -28,6 +28,10 @@ const RENEWAL_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// connection.
 const TRUST: Duration = GATEWAY_TAKEOVER.saturating_sub(Duration::from_secs(1));
 
+/// For how long the gateway is left to others after a listener has ended by itself. They take over within
+/// [`CLAIM_INTERVAL`].
+const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(3);
+
 /// A gateway that this process holds or waits for.
 pub struct Gateway {
     pub gateways: Arc<dyn Gateways>,
@@ -39,7 +43,8 @@ pub struct Gateway {
 
 impl Gateway {
     /// Listens to the platform whenever this process holds the gateway, until `stop`; it holds none while the channel is
-    /// closed. A listener whose token is cancelled ends its connection. Losing the gateway loses nothing: what two processes
+    /// closed. A listener whose token is cancelled ends its connection; one that ends by itself can't listen for now, and others
+    /// may take over before it is tried again. Losing the gateway loses nothing: what two processes
     /// receive is stored once.
     ///
     /// # Errors
@@ -55,7 +60,10 @@ impl Gateway {
             tokio::select! {
                 result = &mut listening => {
                     self.release(&lease).await;
-                    return result;
+                    let has_ended = result.is_err() || stop.is_cancelled();
+                    if has_ended || stop.run_until_cancelled(sleep(LISTEN_RETRY_INTERVAL)).await.is_none() {
+                        return result;
+                    }
                 }
                 () = self.renew_until_lost(&lease, trusted_until) => {
                     connection.cancel();

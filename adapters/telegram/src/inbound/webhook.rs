@@ -24,6 +24,7 @@ use self::{
     server::{WebhookHandler, WebhookOwnership},
 };
 use super::{
+    ListenEnd,
     processor::InboundProcessor,
     reader::kinds::ALLOWED_UPDATES,
     retry::{self, RetryAction, new_retry_tracker, url_host, wait_before_retry},
@@ -47,17 +48,21 @@ const SUSPECT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// How soon an address that is taken is tried again.
 const BIND_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sets the webhook and serves it until `stop`. `has_listened` says whether this process has listened before. It stays set afterwards, and Telegram keeps updates until the next
-/// start.
+/// For how long an address that is taken is tried before the channel is left to other processes.
+const BIND_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Sets the webhook and serves it until `stop`. `has_listened` says whether this process has listened before. It stays set
+/// afterwards, and Telegram keeps updates until the next start.
 pub(super) async fn run_webhook(
     client: &BotClient,
     webhook: &WebhookSettings,
     has_listened: &AtomicBool,
     processor: Arc<InboundProcessor>,
     stop: &CancellationToken,
-) -> Result<(), TelegramError> {
+) -> Result<ListenEnd, TelegramError> {
     let binding = stop.run_until_cancelled(bind(webhook.listen, has_listened)).await;
-    let Some(listener) = binding.transpose()? else { return Ok(()) };
+    let Some(bound) = binding.transpose()? else { return Ok(ListenEnd::Stopped) };
+    let Some(listener) = bound else { return Ok(ListenEnd::AddressTaken) };
     let secret = new_secret()?;
     let path = url_path(webhook.url.expose_secret());
     let ownership = watch::Sender::new(WebhookOwnership::Unknown);
@@ -74,18 +79,19 @@ pub(super) async fn run_webhook(
         result
     };
     let ((), result) = tokio::join!(serving, maintaining);
-    result
+    result.map(|()| ListenEnd::Stopped)
 }
 
-/// Binds the address. Where this process has listened before, the address is right and is tried until it is free: while the
-/// channel was closed or another process received its messages, others could take it.
-async fn bind(address: SocketAddr, has_listened: &AtomicBool) -> Result<TcpListener, TelegramError> {
+/// Binds the address. Where this process has listened before, the address is right and may become free again: while the
+/// channel was closed or another process received its messages, others could take it. `None` if it stays taken.
+async fn bind(address: SocketAddr, has_listened: &AtomicBool) -> Result<Option<TcpListener>, TelegramError> {
     let mut has_failed = false;
+    let last_try_at = Instant::now() + BIND_PATIENCE;
     loop {
         match TcpListener::bind(address).await {
             Ok(listener) => {
                 has_listened.store(true, Ordering::Relaxed);
-                return Ok(listener);
+                return Ok(Some(listener));
             }
             Err(source) if !has_listened.load(Ordering::Relaxed) => {
                 return Err(TelegramError::Listen { address, source });
@@ -95,6 +101,7 @@ async fn bind(address: SocketAddr, has_listened: &AtomicBool) -> Result<TcpListe
                 let error: &(dyn Error + 'static) = &error;
                 tracing::warn!(error, "listening for the webhook at {address} failed; retrying");
             }
+            Err(_) if Instant::now() >= last_try_at => return Ok(None),
             Err(_) => {}
         }
         tokio::time::sleep(BIND_INTERVAL).await;
@@ -236,6 +243,22 @@ fn url_path(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: a process that keeps the channel from others for as long as another program has its address.
+    #[tokio::test(start_paused = true)]
+    async fn address_that_stays_taken_is_left_after_a_while() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let has_listened = AtomicBool::new(false);
+        let first = bind(address, &has_listened).await.unwrap_err();
+        assert!(matches!(first, TelegramError::Listen { .. }), "it may be a wrong one: {first}");
+        has_listened.store(true, Ordering::Relaxed);
+        let started = Instant::now();
+        assert!(bind(address, &has_listened).await.unwrap().is_none());
+        assert_eq!(started.elapsed().as_secs(), BIND_PATIENCE.as_secs());
+        drop(taken);
+        assert!(bind(address, &has_listened).await.unwrap().is_some());
+    }
 
     #[test]
     fn url_path_excludes_query_and_fragment() {

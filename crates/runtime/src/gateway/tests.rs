@@ -184,6 +184,33 @@ async fn listener_that_fails_ends_it_and_releases_the_gateway() {
     assert_eq!(process.gateways.releases.load(Ordering::SeqCst), 1);
 }
 
+/// Catches: a process whose address another program has, and which keeps the gateway from one that could listen.
+#[tokio::test(start_paused = true)]
+async fn listener_that_ends_by_itself_leaves_the_gateway_to_others_for_a_while() {
+    let gateways = Arc::new(TestGateways { state: Mutex::new(LedgerState::Free), releases: AtomicU32::new(0) });
+    let (ledger, channel) = (Arc::clone(&gateways) as _, StubChannel::new("telegram") as _);
+    let gateway = Gateway { gateways: ledger, channel, duty: GatewayDuty::Receive };
+    let (attempts, stop) = (AtomicU32::new(0), CancellationToken::new());
+    let listen = async |_: CancellationToken| {
+        attempts.fetch_add(1, Ordering::SeqCst);
+        Ok::<(), &'static str>(())
+    };
+    let observing = async {
+        let moment = Duration::from_millis(1);
+        sleep(LISTEN_RETRY_INTERVAL - moment).await;
+        let releases = || gateways.releases.load(Ordering::SeqCst);
+        assert_eq!((attempts.load(Ordering::SeqCst), releases()), (1, 1), "others can claim it");
+        sleep(2 * moment).await;
+        assert_eq!((attempts.load(Ordering::SeqCst), releases()), (2, 2), "it is tried again");
+        *gateways.state.lock().unwrap() = LedgerState::HeldByAnother;
+        sleep(MINUTE).await;
+        assert_eq!(attempts.load(Ordering::SeqCst), 2, "another process listens");
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(gateway.run(listen, stop.clone()), observing);
+    assert_eq!(ended, Ok(()));
+}
+
 /// Catches: a process with a refused token that keeps the gateway from one with the next token.
 #[tokio::test(start_paused = true)]
 async fn closed_channel_leaves_the_gateway_to_others() {
