@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use self::{
     earlier_version::{EarlierVersion, is_forgotten},
-    kept_files::KeptFile,
+    reusable_files::ReusableFile,
 };
 use crate::{
     error::VerbError,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 mod earlier_version;
-mod kept_files;
+mod reusable_files;
 
 /// Stores a message and, if asked, claims its lane.
 pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimMode) -> VerbResult<ReceiveOutcome, S> {
@@ -217,7 +217,7 @@ impl<S: Session> Arrival<'_, S> {
     /// Stores the message in the row of another one, which it replaces. A file that both have stays as it is: a turn that was
     /// stopped, or whose process is gone, may have stored it.
     async fn overwrite_row(&self, sequence: i64) -> VerbResult<(), S> {
-        let kept = KeptFile::read(self.db, sequence).await?;
+        let stored = ReusableFile::read(self.db, sequence).await?;
         self.db
             .run(
                 "UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1",
@@ -227,7 +227,7 @@ impl<S: Session> Arrival<'_, S> {
         self.db.run("DELETE FROM inbox_files WHERE message = $1", params![sequence]).await?;
         self.store_own_key(sequence).await?;
         self.store_files(sequence).await?;
-        for (position, file) in kept_files::find_places(kept, &self.message.files) {
+        for (position, file) in reusable_files::match_files(stored, &self.message.files) {
             file.restore(self.db, sequence, position).await?;
         }
         Ok(())

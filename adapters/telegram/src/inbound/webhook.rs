@@ -49,7 +49,7 @@ const SUSPECT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 const BIND_INTERVAL: Duration = Duration::from_secs(1);
 
 /// For how long an address that is taken is tried before the channel is left to other processes.
-const BIND_PATIENCE: Duration = Duration::from_secs(10);
+const BIND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sets the webhook and serves it until `stop`. `has_listened` says whether this process has listened before. It stays set
 /// afterwards, and Telegram keeps updates until the next start.
@@ -86,7 +86,7 @@ pub(super) async fn run_webhook(
 /// channel was closed or another process received its messages, others could take it. `None` if it stays taken.
 async fn bind(address: SocketAddr, has_listened: &AtomicBool) -> Result<Option<TcpListener>, TelegramError> {
     let mut has_failed = false;
-    let last_try_at = Instant::now() + BIND_PATIENCE;
+    let last_try_at = Instant::now() + BIND_TIMEOUT;
     loop {
         match TcpListener::bind(address).await {
             Ok(listener) => {
@@ -255,7 +255,7 @@ mod tests {
         has_listened.store(true, Ordering::Relaxed);
         let started = Instant::now();
         assert!(bind(address, &has_listened).await.unwrap().is_none());
-        assert_eq!(started.elapsed().as_secs(), BIND_PATIENCE.as_secs());
+        assert_eq!(started.elapsed().as_secs(), BIND_TIMEOUT.as_secs());
         drop(taken);
         assert!(bind(address, &has_listened).await.unwrap().is_some());
     }

@@ -374,7 +374,9 @@ async fn channel_that_cannot_be_reached_holds_up_no_other_ones_reminders() {
         let outcome = ledger.create_reminder(&older, &limits).await.unwrap();
         assert!(matches!(outcome, CreateReminderOutcome::Created(_)), "{outcome:?}");
     }
-    harness.create(reminder("8", text("coffee"), "2026-12-04T11:59:00+01:00")).await;
+    let newer = reminder("8", text("coffee"), "2026-12-04T11:59:00+01:00");
+    let outcome = ledger.create_reminder(&newer, &limits).await.unwrap();
+    assert!(matches!(outcome, CreateReminderOutcome::Created(_)), "{outcome:?}");
     let stop = CancellationToken::new();
     let running = tokio::spawn(harness.process(None).await.run(stop.clone()));
     wait_until_async("the one of the other channel is delivered", async || harness.delivered().await.len() == 1).await;

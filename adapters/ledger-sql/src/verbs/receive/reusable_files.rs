@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// A stored file, and what was heard in it.
-pub(super) struct KeptFile {
+pub(super) struct ReusableFile {
     reference: FileReference,
     attachment: Uuid,
     transcription: Option<Transcription>,
 }
 
-impl KeptFile {
+impl ReusableFile {
     /// Reads those of a message, in their order.
     pub(super) async fn read<S: Session>(db: &S, message: i64) -> VerbResult<Vec<Self>, S> {
         let stored: Vec<(Json<FileReference>, Uuid, Option<Json<Transcription>>)> = db
@@ -28,14 +28,14 @@ impl KeptFile {
                 params![message],
             )
             .await?;
-        let kept = stored.into_iter().map(|(Json(reference), attachment, transcription)| {
+        let files = stored.into_iter().map(|(Json(reference), attachment, transcription)| {
             let transcription = transcription.map(|Json(transcription)| transcription);
             Self { reference, attachment, transcription }
         });
-        Ok(kept.collect())
+        Ok(files.collect())
     }
 
-    /// Makes it the file of a message at a place.
+    /// Makes it the file of a message at this position.
     pub(super) async fn restore<S: Session>(&self, db: &S, message: i64, position: i64) -> VerbResult<(), S> {
         db.run(
             "UPDATE inbox_files SET state = 'stored', attachment = $3, transcription = $4 \
@@ -47,14 +47,14 @@ impl KeptFile {
     }
 }
 
-/// Finds the files among those of an edit, by what the platform calls them; each at one place.
-pub(super) fn find_places(mut kept: Vec<KeptFile>, files: &[FileReference]) -> Vec<(i64, KeptFile)> {
-    let mut places = Vec::new();
+/// Finds the files among those of an edit, by what the platform calls them. Returns each with its position there.
+pub(super) fn match_files(mut stored: Vec<ReusableFile>, files: &[FileReference]) -> Vec<(i64, ReusableFile)> {
+    let mut matches = Vec::new();
     for (position, file) in (0..).zip(files) {
-        let is_same = |known: &KeptFile| platform_name(&known.reference) == platform_name(file);
-        if let Some(index) = kept.iter().position(is_same) {
-            places.push((position, kept.remove(index)));
+        let is_same = |known: &ReusableFile| platform_name(&known.reference) == platform_name(file);
+        if let Some(index) = stored.iter().position(is_same) {
+            matches.push((position, stored.remove(index)));
         }
     }
-    places
+    matches
 }
