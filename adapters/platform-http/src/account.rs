@@ -1,18 +1,17 @@
 //! The account of a bot: its token, whether the platform accepts it, and how a closed channel is opened again.
 //!
-//! This is the one place that holds a channel's state. A refused token closes it at the first call that finds out, whoever
-//! made the call. While it is closed nothing is requested but whether the platform accepts the token, or the one that its
-//! file holds by then; so a platform that counts refused requests isn't given more of them.
+//! Only this file holds a channel's state. The first call that the platform refuses for its token closes the channel. While it
+//! is closed, the only requests ask whether the platform accepts the token, which is read from its file again each time. A
+//! platform that counts refused requests therefore sees few of them.
 
 use std::{
-    hash::{DefaultHasher, Hasher},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use futures::future::BoxFuture;
-use satchel_domain::{ChannelClosure, ChannelState, Timestamp};
+use satchel_domain::{ChannelClosure, ChannelState, Sha256, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{sync::watch, time::Instant};
 
@@ -170,7 +169,7 @@ impl Shared {
             None => format!("{remedy}, set it in the configuration and restart Satchel"),
         };
         (inner.checks, inner.closures) = (0, inner.closures.saturating_add(1));
-        let (credentials, number) = (format!("{:016x}", fingerprint(&inner.token)), inner.closures);
+        let (credentials, number) = (fingerprint(&inner.token), inner.closures);
         let closure = ChannelClosure { credentials, number, platform, reason: reason.to_owned(), remedy, since: now() };
         inner.closure.insert(closure).clone()
     }
@@ -214,11 +213,9 @@ async fn check_until_open(shared: Weak<Shared>) {
     }
 }
 
-/// Tells tokens apart. It says nothing about a token, which is random and longer.
-fn fingerprint(token: &SecretString) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(token.expose_secret().as_bytes());
-    hasher.finish()
+/// Tells tokens apart, in every version: the ledger stores it. It reveals nothing of a token, which is random and longer.
+fn fingerprint(token: &SecretString) -> String {
+    Sha256::digest(token.expose_secret()).to_string()[..16].to_owned()
 }
 
 fn now() -> Timestamp {

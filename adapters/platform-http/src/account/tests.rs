@@ -141,6 +141,7 @@ async fn credentials_have_one_name_in_each_process() {
         closure(&account).credentials
     });
     assert_eq!(one, again, "another process, or this one after a restart");
+    assert_eq!(one, "fcae98a8ab484ace", "a program of another version finds what this one has stored");
     assert_ne!(one, other);
     assert!(!one.contains("one"), "{one}");
 }
