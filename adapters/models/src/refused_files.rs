@@ -1,5 +1,5 @@
-//! Files for which a provider has refused a request. Later requests are sent without them, so that the turn continues; the
-//! model is told.
+//! Files for which a provider has refused a request. Later requests leave them out, so that the turn continues, and tell the
+//! model so.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -113,7 +113,7 @@ impl LeftOutGroups {
     /// file may be fine without the others, so that it is sent where it stands alone.
     pub(crate) fn find(&self, file: &SentFile, message_files: &SentGroup) -> Option<RefusalReason> {
         let is_match = |group: &&LeftOutGroup| group.files.contains(file) && group.files.is_subset(message_files);
-        // What is known best is told.
+        // A file that is surely at fault comes first, then the smallest group: the model reads the most exact reason.
         let group = self.0.iter().filter(is_match).min_by_key(|group| (!group.is_at_fault, group.files.len()))?;
         Some(match (group.is_at_fault, group.files.len()) {
             (false, _) => RefusalReason::RequestFiles,
@@ -140,7 +140,7 @@ impl RefusalSearch {
     pub(crate) fn new(groups: Vec<SentGroup>, accepted: &[SentGroup]) -> Self {
         let mut sent: Vec<SentGroup> = Vec::new();
         for group in groups {
-            // A group that stands in two messages is left out of both, or of none.
+            // A group that two messages have is left out of both, or of neither.
             sent.retain(|other| *other != group);
             sent.push(group);
         }

@@ -351,8 +351,8 @@ pub(crate) fn without_quotations(raw: &Value) -> Value {
     }
 }
 
-/// Returns a message as it is stored where the person may talk whose message it replies to. That message may show something of
-/// others in turn, of whom nobody knows whether they may.
+/// Returns a reply as it is stored if the author of the message that it answers may talk. That message may itself quote other
+/// people. Nobody checks whether those may talk, so nothing of theirs is stored.
 fn stored_message(raw: &Value) -> Value {
     let mut stored = raw.clone();
     if let Some(replied) = stored.get_mut(REPLIED_MESSAGE_FIELD) {

@@ -1,5 +1,5 @@
-//! Questions that stand in replies, with buttons whose commands are turns of their own: they lose their buttons when they
-//! are answered, in every conversation in which they stand.
+//! Removes the buttons of an answered question from every conversation that shows it. The question is part of a reply, and
+//! each of its buttons starts a turn.
 
 use satchel_domain::{
     Button, MessageRef, PairingCode, Part, PartContent, PartState, Timestamp, TurnId,
@@ -102,7 +102,7 @@ async fn find_code<S: Session>(db: &S, turn: TurnId) -> VerbResult<Option<Pairin
     Ok(keys.iter().find_map(|(key,)| approval_code(key.as_deref()?)))
 }
 
-/// A question of a reply that stands in a conversation, and the label of the button by which it was answered.
+/// An answered question of a reply, and the label of the button that answered it.
 pub(crate) struct Answered {
     part: Part,
     label: String,

@@ -1,4 +1,5 @@
-//! Files that a provider would refuse a whole request for: they are not sent, or left out once it has, and the model is told.
+//! A file that would make a provider refuse the whole request is not sent, or is left out of the next request. The model
+//! reads a note about it.
 
 use satchel_fake_model::{
     ModelFault, ModelReply, ModelWire, ProviderErrorCase, ReplyPiece, RequestStatus, ScriptedCall,
