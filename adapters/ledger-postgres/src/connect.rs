@@ -2,7 +2,7 @@
 
 use std::{io::ErrorKind, str::FromStr, sync::Arc};
 
-use satchel_ports::{Clock, Ids, ledger::HolderId};
+use satchel_ports::{Clock, Ids};
 use secrecy::ExposeSecret;
 use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
 
@@ -131,7 +131,7 @@ impl PostgresLedger {
     /// When the database can't be used, in words for the person who starts Satchel.
     pub async fn connect(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Self, ConnectError> {
         let (options, schema) = parse_url(&settings)?;
-        let holder = HolderId(ids.next());
+        let holder = settings.verbs.scope.holder_id(ids.next());
         let options = options
             .application_name(&schema.application_name(holder))
             .statement_cache_capacity(STATEMENT_CACHE_CAPACITY);

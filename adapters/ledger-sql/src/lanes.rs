@@ -11,7 +11,7 @@ use crate::{
     params,
     session::{Session, VerbResult},
     verbs::turns,
-    work_scope::TurnSelection,
+    work_scope::{TurnSelection, is_holder_of_own_turns},
 };
 
 /// The number by which rows name a conversation.
@@ -66,11 +66,14 @@ pub fn is_free<S: Session>(db: &S, lane: &Lane) -> bool {
     satchel_ledger::is_free(&lane.state, db.holder(), lane.now, |holder| db.is_gone(holder))
 }
 
-/// Claims a free lane. One that was not released costs its oldest incomplete turn a crash, unless this process leaves that
-/// turn to others: then it isn't the one that the crash was about either.
+/// Claims a free lane. If its holder has crashed, the oldest incomplete turn is charged with the crash, but none of those
+/// that this process alone works on. The crash of a holder that worked on its own turns only is charged to no turn: the oldest
+/// one of the lane needn't have been its own.
 pub(crate) async fn claim<S: Session>(db: &S, conversation: &ConversationId, lane: &Lane) -> VerbResult<Lease, S> {
     let claim = satchel_ledger::claim(&lane.state, lane.now, db.settings().lease);
-    if claim.is_after_crash && db.settings().scope.turns().all {
+    let holder_had_own_turns = lane.state.holder.is_some_and(is_holder_of_own_turns);
+    if claim.is_after_crash && !holder_had_own_turns {
+        let TurnSelection { own, .. } = db.settings().scope.turns();
         // The rest of an album may have come while nobody received it, and is only being received now.
         let album_ready_at = lane.now.saturating_add(db.settings().album_quiet);
         db.run(
@@ -78,8 +81,9 @@ pub(crate) async fn claim<S: Session>(db: &S, conversation: &ConversationId, lan
                  WHEN album IS NULL OR ready_at > $2 OR EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
                      OR EXISTS (SELECT 1 FROM parts WHERE parts.turn = turns.id) THEN ready_at ELSE $2 END \
              WHERE sequence = \
-                 (SELECT sequence FROM turns WHERE lane = $1 AND state = 'queued' ORDER BY sequence LIMIT 1)",
-            params![lane.id, album_ready_at.0],
+                 (SELECT sequence FROM turns WHERE lane = $1 AND state = 'queued' \
+                     AND NOT (id IN (SELECT value FROM rarray($3))) ORDER BY sequence LIMIT 1)",
+            params![lane.id, album_ready_at.0, own],
         )
         .await?;
     }

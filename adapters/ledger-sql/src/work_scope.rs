@@ -3,7 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use satchel_domain::ConversationId;
-use uuid::Uuid;
+use satchel_ports::ledger::HolderId;
+use uuid::{Builder, Uuid, Version};
+
+/// The UUID version in the holder ids of processes that work on their own turns only. All other holder ids have version 7.
+/// The id of a killed holder stays in the lane, so the next process reads from it which turns the crash can be about.
+const OWN_TURNS_VERSION: Version = Version::Custom;
 
 /// What a process works on.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +63,17 @@ impl WorkScope {
         }
     }
 
+    /// Returns the holder id of a process with this scope, made from a new id.
+    #[must_use]
+    pub fn holder_id(&self, id: Uuid) -> HolderId {
+        match self {
+            Self::All | Self::Conversation(_) => HolderId(id),
+            Self::OwnTurns(_) => {
+                HolderId(Builder::from_bytes(id.into_bytes()).with_version(OWN_TURNS_VERSION).into_uuid())
+            }
+        }
+    }
+
     /// Whether the process works on its own turns only.
     pub(crate) fn has_own_turns_only(&self) -> bool {
         matches!(self, Self::OwnTurns(_))
@@ -73,4 +89,9 @@ impl WorkScope {
             }
         }
     }
+}
+
+/// Returns whether the process with this holder id works on its own turns only.
+pub(crate) fn is_holder_of_own_turns(holder: HolderId) -> bool {
+    holder.0.get_version() == Some(OWN_TURNS_VERSION)
 }

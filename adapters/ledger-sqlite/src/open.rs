@@ -169,7 +169,7 @@ fn open(
     ids: Arc<dyn Ids>,
 ) -> Result<SqliteLedger, OpenError> {
     let path = data_dir.join(DATABASE);
-    let holder = HolderId(ids.next());
+    let holder = settings.verbs.scope.holder_id(ids.next());
     let failed = |error| at_database(&path, data_dir, error);
     let OpenDatabase { connection, owners, lock } = open_database(data_dir, holder, settings.busy_timeout)?;
     // Behind the first write: that waits for a process which is moving the ledger.

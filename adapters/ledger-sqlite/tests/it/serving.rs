@@ -126,3 +126,33 @@ async fn killed_process_with_own_turns_costs_no_other_turn_a_crash() {
     let claimed = other.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap();
     assert_eq!(claimed.turn.map(|turn| (turn.id, turn.crashes)), Some((waiting, 0)));
 }
+
+/// Catches: a turn that crashes its process again and again, and is never given up as jobs come in between.
+#[tokio::test]
+async fn job_leaves_the_crash_of_another_process_to_the_turn_that_it_was_about() {
+    let directory = tempfile::tempdir().unwrap();
+    let crashed = open(directory.path()).await;
+    let waiting = claim_with(&crashed, "waiting").await.turn.unwrap().id;
+    drop(crashed);
+    for key in ["own", "next"] {
+        let job = open_for_own_turns(directory.path()).await;
+        let own = claim_with(&job, key).await;
+        assert!(own.turn.is_some_and(|turn| turn.id != waiting && turn.crashes == 0));
+        assert!(job.release(&own.lease, ReleaseMode::Always).await.unwrap());
+    }
+    let other = open(directory.path()).await;
+    let claimed = other.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap();
+    assert_eq!(claimed.turn.map(|turn| (turn.id, turn.crashes)), Some((waiting, 1)));
+}
+
+#[tokio::test]
+async fn killed_job_costs_no_other_turn_a_crash_where_a_chat_comes_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = open(directory.path()).await;
+    let waiting = other.receive(&message("console:main", "waiting"), ClaimMode::Never).await.unwrap().turn;
+    let killed = open_for_own_turns(directory.path()).await;
+    claim_with(&killed, "killed").await;
+    drop(killed);
+    let claimed = other.claim_lane(&console(), WorkFilter::Any).await.unwrap().unwrap();
+    assert_eq!(claimed.turn.map(|turn| (turn.id, turn.crashes)), Some((waiting, 0)));
+}
