@@ -164,7 +164,7 @@ impl Schema {
         Ok(state.moved_to.is_some_and(|moved_to| moved_to == location) && state.version == self.newest_version())
     }
 
-    /// Removes the rows of all tables but its own, and the mark that the ledger was moved.
+    /// Removes the rows of all tables but its own, and the marks of a move.
     pub(crate) async fn clear(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         let truncate: String = sqlx::query_scalar(
             "SELECT 'TRUNCATE TABLE ' || string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables \
@@ -174,7 +174,7 @@ impl Schema {
         .fetch_one(&mut *connection)
         .await?;
         execute(connection, &truncate).await?;
-        execute(connection, "UPDATE schema_version SET moved_to = NULL").await
+        execute(connection, "UPDATE schema_version SET moved_to = NULL, moved_from = NULL").await
     }
 
     async fn migrate_in_transaction(&self, connection: &mut PgConnection) -> Result<(), MigrateError> {

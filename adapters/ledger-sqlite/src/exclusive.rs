@@ -212,7 +212,8 @@ impl ExclusiveLedger for ExclusiveSqlite {
             for table in TABLES.iter().rev().chain(&["search_index", "name_index"]) {
                 db.run(&format!("DELETE FROM \"{table}\""), [])?;
             }
-            Ok(db.execute_batch(&format!("DELETE FROM sqlite_sequence; DROP TABLE {MOVED_TO}"))?)
+            let drop_marks = format!("DROP TABLE IF EXISTS {MOVED_TO}; DROP TABLE IF EXISTS {MOVED_FROM}");
+            Ok(db.execute_batch(&format!("DELETE FROM sqlite_sequence; {drop_marks}"))?)
         };
         self.run("removing the rows of a ledger that was moved", clear).await
     }

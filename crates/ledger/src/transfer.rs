@@ -5,7 +5,7 @@
 //!
 //! A move has three commits, behind each of which it may be cut off. The copy is published with a mark: processes open the
 //! original still, and not the copy. Then the original is retired: they open neither. Then the copy is activated: they open
-//! the copy.
+//! the copy. If the original has gone on behind the first commit, the next move replaces the copy.
 
 use std::collections::BTreeMap;
 
@@ -157,7 +157,8 @@ pub trait ExclusiveLedger: Send {
     /// Returns where the ledger is now, of one that was moved away and is opened to come back.
     async fn find_new_location(&mut self) -> Result<Option<String>, LedgerError>;
 
-    /// Removes all rows of such a ledger, and the mark that it was moved away. It is committed with what comes back.
+    /// Removes all rows of such a ledger, or of a copy that is not activated yet, and its mark. It is committed with what
+    /// comes in their place.
     async fn clear(&mut self) -> Result<(), LedgerError>;
 
     /// Makes what is derived from the rows that were added, marks the ledger as a copy of the one at `origin`, so that no

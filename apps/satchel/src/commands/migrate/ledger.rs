@@ -51,7 +51,8 @@ pub(super) async fn check_source(source: &mut dyn ExclusiveLedger, location: &St
 }
 
 /// Opens the ledger that is to be filled. One that was moved to the source before makes room, in the transaction in which
-/// it comes back.
+/// it comes back. So does the copy of a move that was cut off before the source was marked, if the source has gone on since:
+/// no process has ever started on that copy, so everything that it has is still in the source.
 ///
 /// # Errors
 /// When it can't be used, or holds another ledger than the source.
@@ -62,38 +63,49 @@ pub(super) async fn open_target(
 ) -> anyhow::Result<TargetLedger> {
     let opened = stores::open_exclusive_for_return(target, origin).await;
     let mut ledger = opened.context("the new ledger can't be used")?;
-    if ledger.find_new_location().await?.is_some() {
-        require_later(source, &mut *ledger, origin).await?;
+    let was_moved = ledger.find_new_location().await?.is_some();
+    let has_rows = !is_empty(&mut *ledger).await?;
+    let is_complete = !was_moved && has_rows && digest(source, &|_| ()).await? == digest(&mut *ledger, &|_| ()).await?;
+    if was_moved {
+        require_later(source, &mut *ledger, &format!("the ledger in {origin} isn't the one that was moved there"))
+            .await?;
         ledger.clear().await?;
-    }
-    let is_complete = !is_empty(&mut *ledger).await?;
-    if is_complete && digest(source, &|_| ()).await? != digest(&mut *ledger, &|_| ()).await? {
+    } else if has_rows && !is_complete {
         let location = stores::ledger_location(target);
-        let found = match ledger.find_origin().await? {
-            Some(origin) => {
-                format!("the copy of a move that was cut off, and the ledger in {origin} has gone on since")
-            }
-            None => "another ledger already".to_owned(),
-        };
-        anyhow::bail!("{location} holds {found}; choose an empty database, or another schema or directory");
+        require_copy(ledger.find_origin().await?, &location, origin)?;
+        let refusal = format!("the ledger in {origin} isn't the one that was copied to {location}");
+        require_later(source, &mut *ledger, &refusal).await?;
+        ledger.clear().await?;
     }
     Ok(TargetLedger { ledger, is_complete })
 }
 
-/// Checks that a ledger is the one that was moved there, and has come further: it has every turn of it, and its numbers go on
-/// from those.
+/// Checks that a ledger in this location is a copy of the one at `origin` that is not activated yet. `copied_from` is what its
+/// mark says.
+fn require_copy(
+    copied_from: Option<String>,
+    location: &StorageLocation,
+    origin: &StorageLocation,
+) -> anyhow::Result<()> {
+    let found = match copied_from {
+        Some(copied_from) if copied_from == origin.to_string() => return Ok(()),
+        Some(copied_from) => format!("the copy of a move that was cut off, of the ledger in {copied_from}"),
+        None => "another ledger already".to_owned(),
+    };
+    anyhow::bail!("{location} holds {found}; choose an empty database, or another schema or directory")
+}
+
+/// Checks that a ledger is a later state of another one: it has every turn of it, and its numbers continue those. Otherwise
+/// `refusal` says what it isn't.
 async fn require_later(
     source: &mut dyn ExclusiveLedger,
     earlier: &mut dyn ExclusiveLedger,
-    origin: &StorageLocation,
+    refusal: &str,
 ) -> anyhow::Result<()> {
     let (now, before) = (source.counters().await?, earlier.counters().await?);
     let is_behind = |(table, last): (&String, &i64)| now.get(table).is_some_and(|now| now < last);
     if before.iter().any(is_behind) || !has_turns_of(source, earlier).await? {
-        anyhow::bail!(
-            "the ledger in {origin} isn't the one that was moved there: it lacks what that had; choose an empty database, or \
-             move the old one away first"
-        );
+        anyhow::bail!("{refusal}: it lacks what that had; choose an empty database, or another schema or directory");
     }
     Ok(())
 }

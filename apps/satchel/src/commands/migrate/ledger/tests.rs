@@ -105,11 +105,34 @@ async fn old_ledger_that_went_on_is_not_left() {
     receive(&old, "1").await;
     drop(publish_copy(&old, &new).await);
     receive(&old, "2").await;
-    let refused = format!("{:#}", migrate(&old, &new).await.expect_err("they differ"));
-    assert!(refused.contains("has gone on since"), "{refused}");
     let refused = format!("{:#}", migrate(&new, &old).await.expect_err("it is no original"));
     assert!(refused.contains("finish that move first"), "{refused}");
     receive(&old, "3").await;
+    migrate(&old, &new).await.expect("the copy makes room");
+    assert!(refusal(&old).await.contains("was moved to"));
+    for key in ["1", "2", "3"] {
+        assert!(is_stored(&new, key).await, "{key}");
+    }
+    assert!(!is_stored(&new, "4").await);
+}
+
+/// What doesn't go on from the copy is another ledger, though it is where the copied one was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copy_makes_no_room_for_another_ledger() {
+    let (old_dir, new_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (old, new) = (config(old_dir.path()), config(new_dir.path()));
+    receive(&old, "1").await;
+    drop(publish_copy(&old, &new).await);
+    lose_database(old_dir.path());
+    receive(&old, "2").await;
+    let refused = format!("{:#}", migrate(&old, &new).await.expect_err("it is another ledger"));
+    assert!(refused.contains("it lacks what that had"), "{refused}");
+    let elsewhere_dir = tempfile::tempdir().expect("a directory");
+    let elsewhere = config(elsewhere_dir.path());
+    receive(&elsewhere, "3").await;
+    let refused = format!("{:#}", migrate(&elsewhere, &new).await.expect_err("it was copied from somewhere else"));
+    assert!(refused.contains("of a move that was cut off, of the ledger in"), "{refused}");
+    assert!(refusal(&new).await.contains("a copy of the ledger in"), "nothing was removed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,7 +170,12 @@ async fn way_back_is_the_same_command_with_the_configurations_exchanged() {
     drop((source, target));
     assert!(refusal(&old).await.contains("with the two configurations exchanged"));
 
+    // Cut off between the commit and the mark, whereupon the other one goes on.
+    drop(publish_copy(&new, &old).await);
+    receive(&new, "2b").await;
+
     migrate(&new, &old).await.expect("it moves back");
+    assert!(is_stored(&old, "2b").await);
     assert!(refusal(&new).await.contains(&format!("was moved to {}", old_dir.path().display())));
     assert!(is_stored(&old, "1").await && is_stored(&old, "2").await && !is_stored(&old, "3").await);
     migrate(&old, &new).await.expect("and there again");
