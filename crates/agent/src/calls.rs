@@ -104,9 +104,13 @@ pub async fn run_calls(
         abandon_calls(scope, &calls, rounds);
         return Ok(());
     }
-    let slots = plan_slots(calls.iter().map(|(call, _)| {
+    let slots = plan_slots(calls.iter().enumerate().map(|(index, (call, _))| {
         let tier = call_tier(scope, call);
-        CallEffect { tier, needs_confirmation: needs_confirmation(services, scope, call.id, tier) }
+        // Otherwise the decision counts as the start of the call, which must be able to run at once.
+        let can_wait_once_allowed =
+            index == 0 || tier == SafetyTier::ReadOnly || rounds.unrecorded_starts.contains(&call.id.ordinal);
+        let asks_early = can_wait_once_allowed && needs_confirmation(services, scope, call.id, tier);
+        CallEffect { tier, asks_early }
     }));
     let mut steps = CallSteps::new(&slots);
     let start_call = |((call, origin), slot): ((ToolCall, CallOrigin), CallSlot)| {
@@ -472,7 +476,7 @@ mod tests {
     fn call_that_a_dead_process_may_have_started_is_cut_off() {
         let id = CallId { turn: TurnId(Uuid::from_u128(1)), ordinal: 0 };
         let call = ToolCall { id, name: "look".into(), arguments: serde_json::json!({}) };
-        let slots = plan_slots([CallEffect { tier: SafetyTier::ReadOnly, needs_confirmation: false }]);
+        let slots = plan_slots([CallEffect { tier: SafetyTier::ReadOnly, asks_early: false }]);
         let steps = CallSteps::new(&slots);
         let resumed = |may_have_started| CallOrigin::Resumed { decision: None, may_have_started };
         for (origin, is_cut_off) in [(CallOrigin::Fresh, false), (resumed(false), false), (resumed(true), true)] {

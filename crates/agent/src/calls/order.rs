@@ -13,8 +13,8 @@ use crate::call_tracker::CallTracker;
 pub(super) struct CallEffect {
     /// What it may do to the world.
     pub(super) tier: SafetyTier,
-    /// Whether a person must allow it.
-    pub(super) needs_confirmation: bool,
+    /// Whether a person must allow it, and is asked before the call can run.
+    pub(super) asks_early: bool,
 }
 
 /// When a call is made. All calls of a step run side by side, and a step starts once all calls before it have ended.
@@ -32,17 +32,17 @@ pub(super) struct CallSlot {
 /// step; but not while an earlier call may change what it shows.
 pub(super) fn plan_slots(calls: impl IntoIterator<Item = CallEffect>) -> Vec<CallSlot> {
     let (mut step, mut question_step, mut has_readers) = (0, 0, false);
-    let plan_slot = |CallEffect { tier, needs_confirmation }| {
+    let plan_slot = |CallEffect { tier, asks_early }| {
         let may_change = tier != SafetyTier::ReadOnly;
         if may_change && has_readers {
             step += 1;
         }
-        let slot = CallSlot { question_step: if needs_confirmation { question_step } else { step }, run_step: step };
+        let slot = CallSlot { question_step: if asks_early { question_step } else { step }, run_step: step };
         has_readers = !may_change;
         if may_change {
             step += 1;
             // Calls that wait for a person can be decided together.
-            question_step = if needs_confirmation { question_step } else { step };
+            question_step = if asks_early { question_step } else { step };
         }
         slot
     };
@@ -132,7 +132,7 @@ mod tests {
     fn plan(calls: &str) -> (Vec<usize>, Vec<usize>) {
         let effect = |letter: char| CallEffect {
             tier: if letter.eq_ignore_ascii_case(&'r') { SafetyTier::ReadOnly } else { SafetyTier::SideEffecting },
-            needs_confirmation: letter.is_ascii_uppercase(),
+            asks_early: letter.is_ascii_uppercase(),
         };
         let slots = plan_slots(calls.chars().map(effect));
         slots.iter().map(|slot| (slot.run_step, slot.question_step)).unzip()
@@ -169,7 +169,7 @@ mod tests {
     fn step_starts_when_all_calls_before_it_have_ended() {
         let slots = plan_slots(["r", "r", "w", "r"].map(|kind| CallEffect {
             tier: if kind == "r" { SafetyTier::ReadOnly } else { SafetyTier::Privileged },
-            needs_confirmation: false,
+            asks_early: false,
         }));
         let mut steps = CallSteps::new(&slots);
         let (stop, tracker) = (CancellationToken::new(), CallTracker::default());

@@ -45,7 +45,7 @@ pub enum RecordedDecision {
 /// Returns the calls without an outcome, which are all of one message.
 pub(crate) fn resumed_calls(scope: &CallScope, rounds: &Rounds) -> Vec<(ToolCall, CallOrigin)> {
     let calls = rounds.pending_calls();
-    let effect = |call: &ToolCall| CallEffect { tier: call_tier(scope, call), needs_confirmation: false };
+    let effect = |call: &ToolCall| CallEffect { tier: call_tier(scope, call), asks_early: false };
     let slots = plan_slots(calls.iter().map(effect));
     let add_origin = |(call, slot): (ToolCall, CallSlot)| {
         let ordinal = call.id.ordinal;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use satchel_domain::{InboxId, ToolCall};
 use satchel_ports::ledger::JournalEntry;
+use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -66,6 +67,36 @@ async fn call_that_is_allowed_during_the_stop_runs_in_the_next_process() {
     assert!(played.questions.is_empty(), "the person has decided: {:?}", played.log);
     assert_eq!(played.answers(0), ["slow", "secret"]);
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(90))]);
+}
+
+/// Mutation: the second question is opened beside the first one, and its answer counts as the start of a call that the stop
+/// prevents.
+#[tokio::test(start_paused = true)]
+async fn call_of_an_earlier_version_is_asked_about_when_it_can_run() {
+    let [first, second] = [("first", 0), ("second", 1)]
+        .map(|(name, ordinal)| ToolCall { arguments: json!({ "name": name }), ..recorded("vault", ordinal) });
+    let allow = |call: &ToolCall| waiting(90 + u128::from(call.id.ordinal), &format!("/allow {}", code_of(call)));
+    let mut journal = vec![JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![first.clone(), second.clone()],
+        awaiting_decision: vec![0, 1],
+        agent: None,
+        task: None,
+        in_order: false,
+    }];
+    let (mut stage, steps) = next_process(journal.clone());
+    stage.arrives_after(seconds(2), allow(&second));
+    let stopped = stage.play_until_stop(seconds(5)).await;
+    assert!(steps.lock().unwrap().is_empty(), "the first is not decided: {:?}", stopped.log);
+    journal.extend(stopped.journal);
+
+    let (mut stage, steps) = next_process(journal);
+    stage.arrives_after(Duration::ZERO, allow(&second));
+    stage.arrives_after(seconds(2), allow(&first));
+    let played = stage.play().await;
+    assert_eq!(*steps.lock().unwrap(), ["first starts", "first ends", "second starts", "second ends"]);
+    assert_eq!(played.answers(0), ["first", "second"]);
 }
 
 /// Mutation: the first failure of the ledger in a question ends the calls beside it, for which the stop waits.
