@@ -115,11 +115,11 @@ pub async fn run_calls(
     let mut steps = CallSteps::new(&slots);
     let start_call = |((call, origin), slot): ((ToolCall, CallOrigin), CallSlot)| {
         let only_reads = call_tier(scope, &call) == SafetyTier::ReadOnly;
-        let has_waited = rounds.unrecorded_starts.contains(&call.id.ordinal);
+        let records_start = rounds.unrecorded_starts.contains(&call.id.ordinal);
         // The next process would not make a call that counts as started.
-        let process_stop = if only_reads || has_waited { lane.stop.clone() } else { CancellationToken::new() };
+        let process_stop = if only_reads || records_start { lane.stop.clone() } else { CancellationToken::new() };
         let gate = steps.gate(slot, &scope.tracker, process_stop);
-        let progress = CallProgress::new(gate, origin, has_waited && !only_reads);
+        let progress = CallProgress::new(gate, origin, records_start);
         let active = scope.tracker.track();
         async move {
             let end = run_and_record(services, lane, scope, call, origin, progress).await;
@@ -237,7 +237,7 @@ async fn record_outcome(
 /// How far a call has come.
 struct CallProgress {
     gate: CallGate,
-    /// Whether its start is recorded, because it had to wait: without that record the next process makes the call.
+    /// Whether its start is recorded: without that record the next process makes the call.
     records_start: bool,
     /// Whether it may have had an effect, in this process or in one before.
     has_started: AtomicBool,
@@ -304,6 +304,12 @@ async fn execute_call(
     has_started.store(true, Ordering::Relaxed);
     let tool_caller: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id, changes));
     Ok(Some(perform_call(services, lane, scope, call, (spec, tool.as_ref()), changes, Some(tool_caller)).await))
+}
+
+/// The ordinals of the calls that may change something.
+pub(crate) fn list_changing_calls(scope: &CallScope, calls: &[ToolCall]) -> Vec<u32> {
+    let may_change = |call: &&ToolCall| call_tier(scope, call) != SafetyTier::ReadOnly;
+    calls.iter().filter(may_change).map(|call| call.id.ordinal).collect()
 }
 
 /// The tier of a call. A tool that isn't there may change anything.

@@ -64,8 +64,9 @@ pub struct Rounds {
     pub steered: Vec<SteeringMessage>,
     /// The text of the model's unfinished answer.
     pub partial: String,
-    /// The ordinals of the calls that had to wait for others, and of whose start nothing is recorded: those of them that may
-    /// change something have not started.
+    /// The ordinals of the calls that may change something, as recorded with the messages that requested them.
+    pub changing_calls: BTreeSet<u32>,
+    /// The ordinals of those of them that start behind a record of it, as far as there is none yet.
     pub unrecorded_starts: BTreeSet<u32>,
     /// The ordinals of the calls that never started, because the turn was stopped before.
     pub unstarted: BTreeSet<u32>,
@@ -82,13 +83,13 @@ impl Rounds {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision, in_order } => {
+                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision, changing_calls } => {
                     (resumed.recorded_agent, resumed.recorded_task) = (agent, task);
                     let round = Round { steered, text, calls };
-                    match in_order {
-                        true => resumed.add_calling_round(round),
+                    match changing_calls {
+                        Some(changing_calls) => resumed.add_calling_round(round, &changing_calls),
                         // Every call may have started.
-                        false => resumed.rounds.push(round),
+                        None => resumed.rounds.push(round),
                     }
                     resumed.awaiting_decision.extend(awaiting_decision);
                 }
@@ -111,10 +112,20 @@ impl Rounds {
         resumed
     }
 
-    /// Adds an answer whose calls run in their order.
-    pub fn add_calling_round(&mut self, round: Round) {
-        self.unrecorded_starts.extend(round.calls.iter().skip(1).map(|call| call.id.ordinal));
+    /// Adds an answer whose calls run in their order; these of them may change something.
+    pub fn add_calling_round(&mut self, round: Round, changing_calls: &[u32]) {
+        let first_call = round.calls.first().map(|call| call.id.ordinal);
+        self.changing_calls.extend(changing_calls);
+        self.unrecorded_starts.extend(changing_calls.iter().filter(|ordinal| first_call != Some(**ordinal)));
         self.rounds.push(round);
+    }
+
+    /// Returns whether a call without an outcome may have started, as far as the journal says: its start may be recorded, and
+    /// no call before it that may change something is without an outcome.
+    #[must_use]
+    pub fn may_have_started(&self, ordinal: u32) -> bool {
+        let mut earlier_changes = self.changing_calls.range(..ordinal);
+        !self.unrecorded_starts.contains(&ordinal) && earlier_changes.all(|earlier| self.outcomes.contains_key(earlier))
     }
 
     /// Ends a task: the rounds from here on belong to the next one.

@@ -23,7 +23,10 @@ use crate::{
     AgentServices, LaneHandle, SteeringMode,
     call_requester::CallRequester,
     call_tracker::CallTracker,
-    calls::{CallOrigin, CallScope, abandon_calls, list_turn_files, needs_confirmation, resumed_calls, run_calls},
+    calls::{
+        CallOrigin, CallScope, abandon_calls, list_changing_calls, list_turn_files, needs_confirmation, resumed_calls,
+        run_calls,
+    },
     complete::{TurnResult, append_refused_files, complete_turn},
     confirm::Confirmations,
     documents::document_messages,
@@ -115,7 +118,7 @@ pub async fn run_turn(
     let deltas = DeltaSink::new(services, lane, &turn, interim_text);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
-        abandon_calls(&scope, &resumed_calls(&scope, &rounds), &mut rounds);
+        abandon_calls(&scope, &resumed_calls(&rounds), &mut rounds);
         Ok(Some(LoopEnd::new(Ending::Crashed { times: turn.crashes })))
     } else {
         tokio::select! {
@@ -208,10 +211,10 @@ async fn resume_and_run(
     deltas: &DeltaSink,
 ) -> Result<LoopEnd, LedgerError> {
     if let Some(end) = refuse_resumption(services, turn, task, rounds) {
-        abandon_calls(scope, &resumed_calls(scope, rounds), rounds);
+        abandon_calls(scope, &resumed_calls(rounds), rounds);
         return Ok(end);
     }
-    let pending = resumed_calls(scope, rounds);
+    let pending = resumed_calls(rounds);
     if !pending.is_empty() {
         // A stopped turn doesn't resume its calls: the files that they made are delivered at its end.
         if let Some(stop) = read_steering(services, lane, turn).await?.stop {
@@ -363,6 +366,7 @@ pub(crate) async fn run_loop(
             // Calls that aren't recorded don't start: the next process asks for them again.
             return std::future::pending().await;
         }
+        let changing_calls = list_changing_calls(scope, &round.calls);
         let entry = JournalEntry::Model {
             agent: Some(scope.agent.summary.name.clone()),
             task: task.clone(),
@@ -370,13 +374,13 @@ pub(crate) async fn run_loop(
             text: round.text.clone(),
             calls: round.calls.clone(),
             awaiting_decision: calls_to_confirm(services, scope, &round.calls),
-            in_order: true,
+            changing_calls: Some(changing_calls.clone()),
         };
         // Counted from here on: calls that are journalled and never start would count as interrupted.
         let starting = scope.tracker.track();
         retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
-        rounds.add_calling_round(round);
+        rounds.add_calling_round(round, &changing_calls);
         // No person waits for a scheduled script, and it may produce no reply.
         if !is_quiet {
             let tools: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();

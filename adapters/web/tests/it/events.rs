@@ -131,7 +131,7 @@ async fn steering_messages_move_into_consuming_turn() {
         }],
         text: String::new(),
         calls: Vec::new(),
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     stage.ledger.journal_message(&lease, first, &entry).await.unwrap();
     let completed = satchel_ports::ledger::CompletedTurn {

@@ -2,12 +2,9 @@
 //! changed.
 
 use satchel_domain::ToolCall;
-use satchel_ports::{FileAction, FileChange, SafetyTier};
+use satchel_ports::{FileAction, FileChange};
 
-use super::{
-    CallAction, CallScope, call_tier, decide_action, has_valid_arguments,
-    order::{CallEffect, CallSlot, plan_slots},
-};
+use super::{CallAction, CallScope, call_tier, decide_action, has_valid_arguments};
 use crate::rounds::Rounds;
 
 /// Whether this process requested a call itself or found it in the journal of one that died.
@@ -42,22 +39,17 @@ pub enum RecordedDecision {
     Refused,
 }
 
-/// Returns the calls without an outcome, which are all of one message.
-pub(crate) fn resumed_calls(scope: &CallScope, rounds: &Rounds) -> Vec<(ToolCall, CallOrigin)> {
-    let calls = rounds.pending_calls();
-    let effect = |call: &ToolCall| CallEffect { tier: call_tier(scope, call), asks_early: false };
-    let slots = plan_slots(calls.iter().map(effect));
-    let add_origin = |(call, slot): (ToolCall, CallSlot)| {
+/// Returns the calls without an outcome, which are all of one message. The journal alone decides which of them may have started:
+/// since it was written, an update may have changed what their tools do.
+pub(crate) fn resumed_calls(rounds: &Rounds) -> Vec<(ToolCall, CallOrigin)> {
+    let add_origin = |call: ToolCall| {
         let ordinal = call.id.ordinal;
         let decision = rounds.recorded_decision(ordinal);
         let is_undecided = matches!(decision, Some(RecordedDecision::Pending | RecordedDecision::Refused));
-        // The start of a call that only reads is never recorded: it has not started while a step before it has not ended.
-        let has_waited = rounds.unrecorded_starts.contains(&ordinal)
-            && (call_tier(scope, &call) != SafetyTier::ReadOnly || slot.run_step > 0);
-        let may_have_started = has_valid_arguments(&call) && !is_undecided && !has_waited;
+        let may_have_started = has_valid_arguments(&call) && !is_undecided && rounds.may_have_started(ordinal);
         (call, CallOrigin::Resumed { decision, may_have_started })
     };
-    calls.into_iter().zip(slots).map(add_origin).collect()
+    rounds.pending_calls().into_iter().map(add_origin).collect()
 }
 
 /// Records in `rounds` what is known of calls that this process doesn't make: what those that may have started may have

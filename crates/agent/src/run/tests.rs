@@ -206,7 +206,7 @@ async fn turn_resumes_from_journal_without_repeating_effects() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
-            in_order: true,
+            changing_calls: Some(vec![0, 1]),
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("written before") },
         JournalEntry::CallStarted { ordinal: 1 },
@@ -234,7 +234,7 @@ async fn turn_is_ended_and_reported_after_three_crashes() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
-            in_order: true,
+            changing_calls: Some(vec![0]),
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -312,7 +312,7 @@ async fn early_end_delivers_registered_files() {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     }];
     let mut stopped_after_crash = Stage::with_model(vec![calls(&[("hangs", json!({}))])]);
     stopped_after_crash.tools.push(tool("hangs", SafetyTier::SideEffecting, |_| std::future::pending()));
@@ -343,7 +343,7 @@ fn harness_without_tool(model: Vec<Result<ModelEvent, &'static str>>) -> Stage {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0, 1]),
     }];
     stage.made = vec![file(1, "made.txt")];
     stage
@@ -430,7 +430,7 @@ async fn model_reads_recorded_files_in_results() {
             awaiting_decision: vec![],
             agent: None,
             task: None,
-            in_order: true,
+            changing_calls: Some(vec![0]),
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -500,7 +500,7 @@ async fn steered_message_keeps_its_position_after_crash() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
-            in_order: true,
+            changing_calls: Some(vec![]),
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") },
     ];

@@ -48,7 +48,7 @@ fn journal(calls: Vec<(&str, Value, ToolOutcome<AttachmentRef>)>) -> Vec<Journal
         text: String::new(),
         calls: requests.collect(),
         awaiting_decision: Vec::new(),
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     let outcomes =
         numbered().map(|(ordinal, (_, _, outcome))| JournalEntry::Outcome { ordinal, outcome: outcome.clone() });

@@ -250,10 +250,11 @@ pub enum JournalEntry<F = Attachment> {
         /// The ordinals of the calls that need a decision before they start. Stored as `asks`.
         #[serde(default, rename = "asks")]
         awaiting_decision: Vec<u32>,
-        /// Whether the calls behind the first run only once those before them have ended, each that may change something
-        /// behind its `CallStarted`. Earlier versions started all at once, and recorded nothing of it.
-        #[serde(default)]
-        in_order: bool,
+        /// The ordinals of the calls that may change something, by the tools of the process that has recorded the message. Each
+        /// starts once all calls before it have ended, and unless it is the first call, behind its `CallStarted`; the calls
+        /// behind it start once it has ended. `None` in what an earlier version has recorded: all its calls may have started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changing_calls: Option<Vec<u32>>,
     },
     /// A call that may change something, and had to wait for others, is about to run.
     CallStarted {
@@ -301,8 +302,8 @@ impl<F> JournalEntry<F> {
     /// The first that `replace` returns.
     pub fn try_map_files<G, E>(self, replace: impl FnMut(F) -> Result<G, E>) -> Result<JournalEntry<G>, E> {
         Ok(match self {
-            Self::Model { agent, task, steered, text, calls, awaiting_decision, in_order } => {
-                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision, in_order }
+            Self::Model { agent, task, steered, text, calls, awaiting_decision, changing_calls } => {
+                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision, changing_calls }
             }
             Self::CallStarted { ordinal } => JournalEntry::CallStarted { ordinal },
             Self::Decided { ordinal, allowed, message } => JournalEntry::Decided { ordinal, allowed, message },

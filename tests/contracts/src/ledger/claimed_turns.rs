@@ -43,7 +43,7 @@ fn model_entry(text: &str) -> JournalEntry {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     }
 }
 

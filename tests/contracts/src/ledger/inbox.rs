@@ -153,7 +153,7 @@ pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
@@ -222,7 +222,7 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert_ne!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
@@ -260,7 +260,7 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 2);
@@ -284,7 +284,7 @@ fn injection(read: &QueuedMessage) -> JournalEntry {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     }
 }
 

@@ -104,7 +104,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     assert_lost(one.turns.next_turn(&old).await, "next_turn");
     assert_lost(one.turns.list_queued_behind(&old, turn).await, "list_queued_behind");

@@ -32,7 +32,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     ledger.turns.journal_message(&lease, first, &entry).await.unwrap();
     let file = ledger.turns.journal_outcome(&lease, first, 0, &outcome, &[]).await.unwrap().attachments.remove(0);

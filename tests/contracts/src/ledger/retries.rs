@@ -103,7 +103,7 @@ pub async fn retried_turn_takes_all_its_messages(fixture: &impl LedgerFixture) {
         awaiting_decision,
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     ledger.turns.journal_message(&lease, first, &entry).await.unwrap();
     let completed = CompletedTurn { steered: vec![queued.id], ..completed_turn(first, text_parts(&["reply"])) };

@@ -73,7 +73,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![ordinals[1]]),
     };
     let mut expected = vec![asked([0, 1], "one"), JournalEntry::CallStarted { ordinal: 1 }];
     for entry in &expected {
@@ -342,7 +342,7 @@ async fn ask_for_calls(
         text: text.to_owned(),
         calls: calls.iter().map(call).collect(),
         awaiting_decision: awaiting_decision.to_vec(),
-        in_order: true,
+        changing_calls: Some(calls.iter().map(|&(ordinal, _)| ordinal).collect()),
     };
     ledger.turns.journal_message(lease, turn, &entry).await.unwrap();
 }

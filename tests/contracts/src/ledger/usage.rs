@@ -120,7 +120,7 @@ fn answer_to(person: &str, message: u128) -> JournalEntry {
         text: String::new(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     }
 }
 
@@ -337,7 +337,7 @@ async fn complete_with_calls(ledger: &Ledger, lease: &Lease, turn: TurnId, calls
         text: String::new(),
         calls: requests.clone(),
         awaiting_decision: Vec::new(),
-        in_order: true,
+        changing_calls: Some(Vec::new()),
     };
     ledger.turns.journal_message(lease, turn, &entry).await.unwrap();
     let mut history = vec![HistoryMessage::Model { text: "I look".into(), calls: requests }];
@@ -438,7 +438,7 @@ pub async fn file_that_running_turn_reads_is_not_forgotten(fixture: &impl Ledger
             text: String::new(),
             calls: vec![call(running, 0, tool, arguments)],
             awaiting_decision: Vec::new(),
-            in_order: true,
+            changing_calls: Some(Vec::new()),
         };
         ledger.turns.journal_message(&lease, running, &entry).await.unwrap();
         assert_eq!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::InUse, "{tool}");

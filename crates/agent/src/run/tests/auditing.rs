@@ -114,7 +114,7 @@ fn interrupted_turn(names: &[&str]) -> Stage {
         awaiting_decision: vec![],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some((0..).zip(names).map(|(ordinal, _)| ordinal).collect()),
     }];
     stage
 }

@@ -89,7 +89,7 @@ async fn crash_reopens_only_undecided_questions() {
         awaiting_decision: vec![0],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     };
     let word = |allowed| JournalEntry::Decided { ordinal: 0, allowed, message: InboxId(Uuid::from_u128(7)) };
     let resumed = |journal: Vec<JournalEntry>| {
@@ -113,7 +113,7 @@ async fn crash_reopens_only_undecided_questions() {
             text,
             calls,
             awaiting_decision: vec![],
-            in_order: true,
+            changing_calls: Some(vec![0]),
         },
         other => other,
     };
@@ -256,7 +256,7 @@ fn pending() -> JournalEntry {
         awaiting_decision: vec![0],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     }
 }
 

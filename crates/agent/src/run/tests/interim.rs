@@ -72,7 +72,7 @@ async fn text_before_a_crash_is_in_the_reply_once() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
-            in_order: true,
+            changing_calls: Some(vec![0]),
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("saved") },
     ];

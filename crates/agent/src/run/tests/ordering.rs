@@ -176,6 +176,7 @@ async fn question_waits_for_an_earlier_change() {
 fn interrupted(calls: &[(&str, u32)], awaiting_decision: Vec<u32>) -> (Stage, Steps) {
     let (mut stage, steps) = stage_with_steps(&[]);
     stage.answers_next(says("Done."));
+    let changing_calls = calls.iter().filter(|(name, _)| *name != "look").map(|(_, ordinal)| *ordinal).collect();
     stage.turn.journal = vec![JournalEntry::Model {
         steered: vec![],
         text: String::new(),
@@ -183,7 +184,7 @@ fn interrupted(calls: &[(&str, u32)], awaiting_decision: Vec<u32>) -> (Stage, St
         awaiting_decision,
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(changing_calls),
     }];
     (stage, steps)
 }
@@ -206,12 +207,33 @@ async fn calls_behind_an_interrupted_one_run_after_a_crash() {
 async fn calls_of_an_earlier_version_may_all_have_started() {
     let (mut stage, steps) = interrupted(&[("write", 0), ("write", 1), ("look", 2)], vec![]);
     let mut stored = serde_json::to_value(&stage.turn.journal[0]).unwrap();
-    assert_eq!(stored.as_object_mut().unwrap().remove("in_order"), Some(json!(true)));
+    assert_eq!(stored.as_object_mut().unwrap().remove("changing_calls"), Some(json!([0, 1])));
     stage.turn.journal[0] = serde_json::from_value(stored).unwrap();
     let played = stage.play().await;
     assert_eq!(*steps.lock().unwrap(), ["look starts", "look ends"]);
     let answers = played.answers(0);
     assert!(answers[..2].iter().all(|answer| answer.starts_with("error: outcome unknown")), "{answers:?}");
+}
+
+/// Mutation: the tools of now decide what the record of another version proves, and a call that it started beside the first is
+/// made again.
+#[tokio::test(start_paused = true)]
+async fn reader_that_changes_something_since_an_update_is_not_made_again() {
+    let read_by_earlier_tools = |calls: &[(&str, u32)]| {
+        let (mut stage, steps) = interrupted(calls, vec![]);
+        let JournalEntry::Model { changing_calls, .. } = &mut stage.turn.journal[0] else { panic!("a message") };
+        *changing_calls = Some(vec![]);
+        (stage, steps)
+    };
+    let (stage, steps) = read_by_earlier_tools(&[("look", 0), ("write", 1), ("write", 2)]);
+    let answers = stage.play().await.answers(0);
+    assert_eq!(*steps.lock().unwrap(), ["look starts", "look ends"]);
+    assert!(answers[1..].iter().all(|answer| answer.starts_with("error: outcome unknown")), "{answers:?}");
+
+    let (mut stage, _) = read_by_earlier_tools(&[("write", 0), ("look", 1)]);
+    stage.turn.crashes = MAX_CRASHES;
+    let completed = stage.play().await.completed;
+    assert_eq!(tool_results(&completed), [(INTERRUPTED.to_owned(), 0), (INTERRUPTED.to_owned(), 0)]);
 }
 
 /// Mutation: a turn that ends without resuming its calls says of those that never started that they may have taken effect,

@@ -79,7 +79,7 @@ fn interrupted_turn() -> Stage {
         awaiting_decision: vec![],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     }];
     stage
 }

@@ -94,7 +94,7 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
         awaiting_decision: vec![],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     };
     stage.turn.journal = vec![call];
     let internal = Attachment { visibility: Visibility::Internal, ..file(1, "notes.json") };
@@ -120,7 +120,7 @@ async fn interrupted_script_is_reported_without_its_worker() {
         awaiting_decision: vec![],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     };
     let outcome = JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("Script result: 4") };
     for (journal, expected) in [(vec![call.clone()], "outcome unknown"), (vec![call, outcome], "4")] {

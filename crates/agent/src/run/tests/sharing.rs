@@ -141,7 +141,7 @@ async fn resumed_calls_run_for_last_sender() {
         awaiting_decision: vec![],
         agent: None,
         task: None,
-        in_order: true,
+        changing_calls: Some(vec![0]),
     }];
     stage.turn.journal = journal.clone();
     assert_eq!(audited(&stage.play().await), [["ben"]]);

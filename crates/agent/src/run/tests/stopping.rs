@@ -83,7 +83,7 @@ async fn call_of_an_earlier_version_is_asked_about_when_it_can_run() {
         awaiting_decision: vec![0, 1],
         agent: None,
         task: None,
-        in_order: false,
+        changing_calls: None,
     }];
     let (mut stage, steps) = next_process(journal.clone());
     stage.arrives_after(seconds(2), allow(&second));

@@ -276,7 +276,7 @@ async fn removed_task_ends_the_run_with_what_it_had_made() {
             awaiting_decision: Vec::new(),
             agent: None,
             task: None,
-            in_order: true,
+            changing_calls: Some(vec![0]),
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -299,7 +299,7 @@ async fn changed_run_is_not_resumed() {
             text: String::new(),
             calls: vec![call],
             awaiting_decision: vec![ordinal],
-            in_order: true,
+            changing_calls: Some(vec![ordinal]),
         }
     };
     for journal in [
