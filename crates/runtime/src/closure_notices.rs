@@ -1,4 +1,4 @@
-//! Tells owners that a channel is closed, once for each closure, on the channels that are open.
+//! Tells owners that a channel is closed, once for each closure, on the channels that are open here or in another process.
 
 mod record;
 
@@ -9,13 +9,18 @@ use satchel_domain::{
     ChannelClosure, ChannelName, ChannelState, ConversationId, InboundMessage, SATCHEL_SENDER_ID, Sender, SystemTask,
 };
 use satchel_intake::{InternalInbound, access::AccessPolicy};
-use satchel_ports::{Channel, Conversations, Inbox, LedgerError, ledger::ConversationQuery};
+use satchel_ports::{
+    Channel, Conversations, Inbox, LedgerError,
+    ledger::{ConversationQuery, GatewayDuty, Gateways},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::record::ClosureRecords;
 
-/// When a notice that could not be stored is stored again, unless a channel is closed or opened before.
-const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+/// When a notice that could not be stored is stored again, unless a channel is closed or opened before, and how often it is
+/// looked up which closed channels other processes can use. By then this process has given back the gateways of its closed
+/// channels.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The conversation in which the people of the page read a notice if they have none yet.
 const FIRST_PAGE_KEY: &str = "main";
@@ -31,7 +36,11 @@ pub struct ClosureNotices {
     pub conversations: Arc<dyn Conversations>,
     /// Where it is stored which closures owners were told of.
     pub inbox: Arc<dyn Inbox>,
+    /// Which channels processes can use: one whose account is refused holds no gateway.
+    pub gateways: Arc<dyn Gateways>,
     pub inbound: InternalInbound,
+    /// [`RETRY_INTERVAL`].
+    pub retry_interval: Duration,
 }
 
 /// Where owners read a notice.
@@ -46,9 +55,15 @@ impl ClosureNotices {
     /// and is dropped.
     pub async fn run(self, stop: CancellationToken) {
         let mut records = ClosureRecords::new(Arc::clone(&self.inbox));
+        let mut last_states = Vec::new();
         while !self.channels.is_empty() {
             let states: Vec<ChannelState> = self.channels.iter().map(|channel| channel.state()).collect();
-            let told = self.notify_owners(&states, &mut records).await;
+            let are_several_closed = states.iter().filter(|state| state.closure().is_some()).count() > 1;
+            let open_elsewhere = match are_several_closed && states == last_states {
+                true => self.list_open_elsewhere().await,
+                false => Ok(Vec::new()),
+            };
+            let told = self.notify_owners(&states, open_elsewhere, &mut records).await;
             let opening = stop.run_until_cancelled(self.record_openings(&states, &mut records)).await;
             let result = told.and(opening.unwrap_or(Ok(())));
             if let Err(error) = &result {
@@ -62,35 +77,54 @@ impl ClosureNotices {
             let change = async {
                 tokio::select! {
                     _ = select_all(changes) => {}
-                    () = tokio::time::sleep(RETRY_INTERVAL), if result.is_err() => {}
+                    () = tokio::time::sleep(self.retry_interval), if result.is_err() || are_several_closed => {}
                 }
             };
             if stop.run_until_cancelled(change).await.is_none() {
                 return;
             }
+            last_states = states;
         }
         stop.cancelled().await;
     }
 
-    /// A notice that can't be stored holds up no other one.
+    /// A notice that can't be stored holds up no other one. Nor does a failed look-up of the channels that are open elsewhere.
     async fn notify_owners(
         &self,
         states: &[ChannelState],
+        open_elsewhere: Result<Vec<ChannelName>, LedgerError>,
         records: &mut ClosureRecords,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let mut result: Result<(), Box<dyn Error + Send + Sync>> = Ok(());
+        let (open_elsewhere, mut result): (_, Result<(), Box<dyn Error + Send + Sync>>) = match open_elsewhere {
+            Ok(channels) => (channels, Ok(())),
+            Err(error) => (Vec::new(), Err(error.into())),
+        };
         for (channel, state) in self.channels.iter().zip(states) {
             let Some(closure) = state.closure() else { continue };
-            let id = records.id(&channel.name(), closure).await?;
-            for target in self.open_targets(states).await? {
-                let NoticeTarget { conversation, key } = target;
-                let key = format!("{SATCHEL_SENDER_ID}:closed:{}:{id}:{key}", channel.name());
+            let name = channel.name();
+            let targets = self.channels.iter().map(|target| target.name()).zip(states);
+            // No notice that a channel is closed goes to that channel, though another process may be able to use it.
+            let is_open = |(target, state): &(ChannelName, &ChannelState)| {
+                state.closure().is_none() || (*target != name && open_elsewhere.contains(target))
+            };
+            let open: Vec<ChannelName> = targets.filter(is_open).map(|(target, _)| target).collect();
+            let id = records.id(&name, closure).await?;
+            for NoticeTarget { conversation, key } in self.list_targets(&open).await? {
+                let key = format!("{SATCHEL_SENDER_ID}:closed:{name}:{id}:{key}");
                 let message = InboundMessage::new(conversation, key, Sender::satchel());
+                // Where this process can't send, one that can delivers it from the ledger.
                 let told = self.inbound.accept(system_task(closure), message).await;
                 result = result.and(told.map(|_| ()).map_err(Into::into));
             }
         }
         result
+    }
+
+    /// Lists the channels that some process can use.
+    async fn list_open_elsewhere(&self) -> Result<Vec<ChannelName>, LedgerError> {
+        let mut channels = self.gateways.list_held_gateways(GatewayDuty::Receive).await?;
+        channels.extend(self.gateways.list_held_gateways(GatewayDuty::Deliver).await?);
+        Ok(channels)
     }
 
     /// Records which channels' closures have ended.
@@ -105,20 +139,16 @@ impl ClosureNotices {
         Ok(())
     }
 
-    /// The targets where owners read notices, on the channels that are open.
-    async fn open_targets(&self, states: &[ChannelState]) -> Result<Vec<NoticeTarget>, LedgerError> {
+    /// The targets where owners read notices, on these channels.
+    async fn list_targets(&self, channels: &[ChannelName]) -> Result<Vec<NoticeTarget>, LedgerError> {
         let mut targets = Vec::new();
-        for (channel, state) in self.channels.iter().zip(states) {
-            if state.closure().is_some() {
-                continue;
-            }
-            let name = channel.name();
-            let owner_chats = self.access.channel_rules(&name).map_or(&[][..], |rules| rules.owner_chats.as_slice());
+        for name in channels {
+            let owner_chats = self.access.channel_rules(name).map_or(&[][..], |rules| rules.owner_chats.as_slice());
             targets.extend(
                 owner_chats.iter().map(|chat| NoticeTarget { conversation: chat.clone(), key: chat.to_string() }),
             );
-            if self.owner_page.as_ref() == Some(&name)
-                && let Some(conversation) = self.last_used_conversation(&name).await?
+            if self.owner_page.as_ref() == Some(name)
+                && let Some(conversation) = self.last_used_conversation(name).await?
             {
                 // Without its conversation, so that another one that is used meanwhile gets no second notice.
                 targets.push(NoticeTarget { conversation, key: name.to_string() });

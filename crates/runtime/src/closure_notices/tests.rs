@@ -1,6 +1,6 @@
 //! Which owners are told of a closed channel, where, and how often, on a real ledger.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
 use satchel_domain::{AgentDirectory, AgentSummary};
 use satchel_intake::{InboundService, access::ChannelAccess};
@@ -8,7 +8,7 @@ use satchel_ledger_sqlite::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Archive, Inbox, Ledger, MockWorkspace,
-    ledger::{ClaimMode, TurnQuery},
+    ledger::{ClaimMode, GatewayId, TurnQuery},
 };
 use satchel_wait::{wait_until, wait_until_async};
 use tokio::sync::mpsc;
@@ -21,20 +21,23 @@ struct NoticeHarness {
     telegram: Arc<StubChannel>,
     discord: Arc<StubChannel>,
     ledger: Arc<SqliteLedger>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
+}
+
+/// The ledger of a process.
+async fn open_ledger(directory: &Path) -> SqliteLedger {
+    let clock = Arc::new(SystemClock::new());
+    SqliteLedger::open(directory, Settings::default(), clock, Arc::new(UuidV7)).await.unwrap()
 }
 
 impl NoticeHarness {
     async fn start(stop: &CancellationToken) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(SystemClock::new());
-        let ids = Arc::new(UuidV7);
-        let ledger = SqliteLedger::open(directory.path(), Settings::default(), clock, ids).await;
-        let ledger = Arc::new(ledger.unwrap());
+        let ledger = Arc::new(open_ledger(directory.path()).await);
         let message = InboundMessage::new("web:chat".parse().unwrap(), "1".into(), Sender::new("owner", "Ada"));
         ledger.receive(&message, ClaimMode::Never).await.unwrap();
         let (telegram, discord) = (StubChannel::new("telegram"), StubChannel::new("discord"));
-        let harness = Self { telegram, discord, ledger, _directory: directory };
+        let harness = Self { telegram, discord, ledger, directory };
         harness.start_process(stop, &harness.telegram, &harness.discord);
         harness
     }
@@ -66,7 +69,9 @@ impl NoticeHarness {
             owner_page: Some(web.name()),
             conversations: ports.conversations,
             inbox: ports.inbox,
+            gateways: ports.gateways,
             inbound: intake.internal_inbound(),
+            retry_interval: Duration::from_millis(10),
         };
         tokio::spawn(notices.run(stop.clone()));
     }
@@ -152,6 +157,28 @@ async fn owners_are_told_once_another_channel_opens() {
     assert_eq!(harness.notices("discord:@7").await, [""; 0]);
     harness.discord.open();
     harness.wait_for_notices("discord:@7", &["telegram"]).await;
+    stop.cancel();
+}
+
+/// Catches: owners who are never told although another process reaches them, since the channel is closed in this one.
+#[tokio::test]
+async fn owners_are_told_on_channels_that_another_process_can_use() {
+    let stop = CancellationToken::new();
+    let harness = NoticeHarness::start(&stop).await;
+    harness.discord.close("b");
+    harness.wait_for_notices("web:chat", &["discord"]).await;
+    harness.telegram.close("a");
+    harness.wait_for_notices("web:chat", &["discord", "telegram"]).await;
+    assert_eq!(harness.notices("discord:@7").await, [""; 0]);
+
+    let other = open_ledger(harness.directory.path()).await;
+    let receive = |channel: &StubChannel| GatewayId { channel: channel.name(), duty: GatewayDuty::Receive };
+    other.claim_gateway(&receive(&harness.discord)).await.unwrap().expect("nobody holds it");
+    harness.wait_for_notices("discord:@7", &["telegram"]).await;
+    assert_eq!(harness.notices("telegram:7").await, [""; 0], "nobody reaches them there");
+    other.claim_gateway(&receive(&harness.telegram)).await.unwrap().expect("nobody holds it");
+    harness.wait_for_notices("telegram:7", &["discord"]).await;
+    assert_eq!(harness.notices("discord:@7").await, ["telegram"]);
     stop.cancel();
 }
 

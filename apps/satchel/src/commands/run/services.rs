@@ -12,7 +12,10 @@ use satchel_metrics::{
 };
 use satchel_nats::NatsBus;
 use satchel_ports::{Channel, EventBus, Fetcher, FileLinks, Inbound, LanguageModel, ledger::Gateways};
-use satchel_runtime::{Runner, closure_notices::ClosureNotices};
+use satchel_runtime::{
+    Runner,
+    closure_notices::{self, ClosureNotices},
+};
 use satchel_web::WebPorts;
 use tokio_util::sync::CancellationToken;
 
@@ -244,7 +247,9 @@ impl Services<'_> {
         let access = Arc::new(self.loaded.config().access());
         let ledger = &self.stores.ledger;
         let (conversations, inbox) = (Arc::clone(&ledger.conversations), Arc::clone(&ledger.inbox));
-        ClosureNotices { channels, access, owner_page, conversations, inbox, inbound }
+        let gateways = Arc::clone(&ledger.gateways);
+        let retry_interval = closure_notices::RETRY_INTERVAL;
+        ClosureNotices { channels, access, owner_page, conversations, inbox, gateways, inbound, retry_interval }
     }
 
     fn notifications(&self, inbound: InternalInbound) -> NotificationService {
