@@ -170,15 +170,13 @@ async fn owners_are_told_on_channels_that_another_process_can_use() {
     harness.telegram.close("a");
     harness.wait_for_notices("web:chat", &["discord", "telegram"]).await;
     assert_eq!(harness.notices("discord:@7").await, [""; 0]);
+    assert_eq!(harness.notices("telegram:7").await, ["discord"], "it was open then");
 
     let other = open_ledger(harness.directory.path()).await;
     let receive = |channel: &StubChannel| GatewayId { channel: channel.name(), duty: GatewayDuty::Receive };
     other.claim_gateway(&receive(&harness.discord)).await.unwrap().expect("nobody holds it");
     harness.wait_for_notices("discord:@7", &["telegram"]).await;
-    assert_eq!(harness.notices("telegram:7").await, [""; 0], "nobody reaches them there");
-    other.claim_gateway(&receive(&harness.telegram)).await.unwrap().expect("nobody holds it");
     harness.wait_for_notices("telegram:7", &["discord"]).await;
-    assert_eq!(harness.notices("discord:@7").await, ["telegram"]);
     stop.cancel();
 }
 
@@ -234,5 +232,28 @@ async fn processes_with_one_token_tell_of_one_closure() {
     harness.wait_for_record(false).await;
     telegram.close("b");
     harness.wait_for_notices("web:chat", &["telegram", "discord", "telegram"]).await;
+    stop.cancel();
+}
+
+/// Catches: processes with different tokens, both of which are refused, that tell of each other's closure as a new one.
+#[tokio::test]
+async fn tokens_that_are_refused_by_turns_are_told_of_once_each() {
+    let mut stop = CancellationToken::new();
+    let mut harness = NoticeHarness::start(&stop).await;
+    harness.telegram.close("a");
+    harness.wait_for_notices("web:chat", &["telegram"]).await;
+    stop.cancel();
+    stop = harness.restart(Some("b"));
+    let mut expected = vec!["telegram", "telegram"];
+    harness.wait_for_notices("web:chat", &expected).await;
+    for (refused, later) in [("a", "d"), ("b", "e")] {
+        stop.cancel();
+        stop = harness.restart(Some(refused));
+        wait_until("Telegram refuses", || harness.telegram.state().closure().is_some()).await;
+        // Its notice would come behind one of Telegram.
+        harness.discord.close(later);
+        expected.push("discord");
+        harness.wait_for_notices("web:chat", &expected).await;
+    }
     stop.cancel();
 }
