@@ -11,7 +11,7 @@ use super::{
     DeliveryRules, Refusal, SendError,
     doubt::{DoubtRules, DoubtStep, doubt_step_without_match, next_doubt_step},
     step::{DeliveryStep, next_step},
-    transition::{PartEvent, apply, doubt_reason},
+    transition::{PartEvent, apply, doubt_failure, doubt_reason},
 };
 use crate::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState, Timestamp,
@@ -139,7 +139,7 @@ pub struct Delivery {
     text_only: Option<Operation>,
     /// How many probes failed.
     probes: u32,
-    /// Whether the call under way repeats an edit that may have arrived.
+    /// Whether the part is an edit that is repeated because it may have arrived, so that it never fails for certain.
     repeats_edit: bool,
 }
 
@@ -259,11 +259,13 @@ impl Delivery {
         answer: Result<Vec<MessageRef>, SendError>,
         now: Timestamp,
     ) -> DeliveryPlan {
-        let repeats_edit = std::mem::take(&mut self.repeats_edit);
         match (attempt, answer) {
-            // What an edit that may have arrived is repeated by is no retry under a key, but the doubt lasts as well.
-            (Attempt::Plain, Err(error @ SendError::AccountRefused { .. })) if repeats_edit => {
+            // An edit that may have arrived is repeated without a key, but the doubt lasts as in a retry under one.
+            (Attempt::Plain, Err(error @ SendError::AccountRefused { .. })) if self.repeats_edit => {
                 return self.on_account_refused(Attempt::Retry, error, now);
+            }
+            (Attempt::Plain, answer @ Err(SendError::NotSent { .. })) if self.repeats_edit => {
+                self.apply(PartEvent::RetryEnded(answer), now);
             }
             (_, Err(error @ SendError::AccountRefused { .. })) => return self.on_account_refused(attempt, error, now),
             (Attempt::RetryText, Ok(messages)) => return self.complete(messages, now),
@@ -487,6 +489,9 @@ impl Delivery {
 
     fn apply(&mut self, event: PartEvent, now: Timestamp) {
         apply(&mut self.part, event, now, &self.rules);
+        if self.repeats_edit {
+            doubt_failure(&mut self.part.state);
+        }
     }
 
     /// Whether the message that a key or a search finds may show less than the part: what had been streamed by then.

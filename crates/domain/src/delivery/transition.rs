@@ -12,8 +12,8 @@ pub(super) enum PartEvent {
     Started,
     /// An attempt ended with this result.
     AttemptEnded(Result<Vec<MessageRef>, SendError>),
-    /// A retry under the same key ended with this result. If the retry did not arrive, for whatever reason, the first
-    /// send still may have.
+    /// A retry under the same key ended with this result, or a repeat of an edit with one that may change. If it did not
+    /// arrive, for whatever reason, the first send still may have.
     RetryEnded(Result<Vec<MessageRef>, SendError>),
     /// The process that started it is gone, and with it the response.
     Interrupted,
@@ -100,8 +100,14 @@ pub(super) fn apply(part: &mut Part, event: PartEvent, now: Timestamp, rules: &D
         PartEvent::Replaced(by) => PartState::Replaced { by },
         PartEvent::GivenUp(reason) => PartState::Failed { reason },
     };
-    if let PartState::Failed { reason } = &mut part.state
-        && part.labelled
+    if part.labelled {
+        doubt_failure(&mut part.state);
+    }
+}
+
+/// Makes the failure of a part that was sent before one of a part that may have arrived.
+pub(super) fn doubt_failure(state: &mut PartState) {
+    if let PartState::Failed { reason } = state
         && *reason != FailureReason::Discarded
         && !matches!(reason, FailureReason::MayHaveArrived { .. })
     {

@@ -381,6 +381,8 @@ fn answers() -> String {
         (doubtful("retry of a streamed reply under the key").on(KEY, LookupRule::None).with(streamed), Attempt::Retry),
         (doubtful("retry of the text alone").on(KEY, LookupRule::None).with(show(with_file())), Attempt::RetryText),
         (doubtful("edit to the whole").on(KEY, LookupRule::None).with(streamed), Attempt::Complete),
+        (doubtful("repeat of an edit in doubt").with(known), Attempt::Plain),
+        (doubtful("repeat of the edit that closes a question").with(question).with(known), Attempt::Plain),
     ];
     let answers = answers_of_each_kind();
     assert_complete(calls.iter().map(|(_, attempt)| attempt_number(*attempt)), 4);

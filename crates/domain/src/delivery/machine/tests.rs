@@ -2,6 +2,7 @@
 
 mod accounts;
 mod drafts;
+mod edits;
 
 use super::*;
 use crate::{
@@ -135,6 +136,8 @@ struct World {
     in_flight: bool,
     /// Whether an attempt has left a doubt, by its answer or by a death, that no search has ended since.
     doubted: bool,
+    /// Whether an attempt to edit has left one.
+    is_edit_doubted: bool,
     /// Whether a search has just found with certainty that it did not arrive.
     is_absent: bool,
     deaths_left: u32,
@@ -164,6 +167,7 @@ impl World {
             key: 1,
             in_flight: false,
             doubted: false,
+            is_edit_doubted: false,
             is_absent: false,
             deaths_left,
             is_decided: false,
@@ -206,6 +210,7 @@ impl World {
     fn resume(&mut self) -> (Delivery, DeliveryPlan) {
         let was_sending = self.stored.state == PartState::Sending;
         self.doubted |= was_sending && self.in_flight;
+        self.is_edit_doubted |= was_sending && self.in_flight && self.stored.target().is_some();
         self.is_absent = false;
         let started_here = was_sending && self.makes(Mistake::RestartForgetsDoubt);
         Delivery::resume(self.stored.clone(), started_here, &self.capabilities, self.now, self.rules)
@@ -221,11 +226,11 @@ impl World {
             0..3 => Ok(vec![self.take_effect(part, attempt)]),
             3 | 4 => {
                 self.take_effect(part, attempt);
-                self.doubted |= part.target().is_none();
+                self.doubt(part);
                 Err(SendError::InDoubt { reason: reason() })
             }
             5 => {
-                self.doubted |= part.target().is_none();
+                self.doubt(part);
                 Err(SendError::InDoubt { reason: reason() })
             }
             6 => Err(SendError::NotSent { retry_after_ms: Some(self.chance.below(3_000)), reason: reason() }),
@@ -234,6 +239,12 @@ impl World {
             9 => Err(SendError::AccountRefused { reason: reason() }),
             _ => Err(SendError::Forbidden { reason: reason() }),
         }
+    }
+
+    /// The answer to a call is lost. The edit that completes what a key has found isn't stored as one.
+    fn doubt(&mut self, part: &Part) {
+        self.doubted |= part.target().is_none();
+        self.is_edit_doubted |= self.stored.target().is_some();
     }
 
     fn take_effect(&mut self, part: &Part, attempt: Attempt) -> MessageRef {
@@ -449,13 +460,16 @@ impl World {
     fn check_promises(&self) -> Result<(), &'static str> {
         let labelled = self.arrivals.iter().filter(|arrival| arrival.labelled).count();
         let has_label = self.stored.labelled || labelled > 0;
-        // An edit that is refused after a doubt fails with the refusal: the message is there in any case.
-        let has_failed_for_certain = self.stored.target().is_none()
-            && matches!(
-                &self.stored.state,
-                PartState::Failed { reason } if !matches!(reason, FailureReason::MayHaveArrived { .. })
-            );
+        let has_failed_for_certain = matches!(
+            &self.stored.state,
+            PartState::Failed { reason } if !matches!(reason, FailureReason::MayHaveArrived { .. })
+        );
         let is_readable = self.arrivals.iter().any(|arrival| arrival.whole);
+        // The message of an edit is there in any case; what counts is whether an attempt may have changed it.
+        let may_be_read = match self.stored.target() {
+            Some(_) => self.is_edit_doubted,
+            None => is_readable,
+        };
         let is_closed =
             |message: &MessageRef| self.arrivals.iter().any(|arrival| arrival.id == *message && arrival.edited);
         let is_ours = |message: &MessageRef| self.arrivals.iter().any(|arrival| arrival.id == *message);
@@ -470,7 +484,7 @@ impl World {
             (labelled > 3, TOO_OFTEN),
             (has_label && !self.doubted, NEEDLESS),
             (has_label && self.rules.on_doubt == OnDoubt::Hold, HELD),
-            (has_failed_for_certain && is_readable, NOT_FAILED),
+            (has_failed_for_certain && may_be_read, NOT_FAILED),
             (sent.is_some() && !is_readable, LOST),
             (sent.is_some_and(|messages| !messages.iter().all(is_ours)), OTHER_MESSAGE),
             (self.stored.question.is_some() && sent.is_some_and(|messages| !messages.iter().all(is_closed)), UNCLOSED),
