@@ -39,8 +39,8 @@ use satchel_domain::{
 use satchel_ports::{
     ManualClock,
     ledger::{
-        ClaimMode, CompletedTurn, ConversationSetting, HistoryChange, Lease, Ledger, LedgerError, SettleOutcome,
-        Settlement,
+        ClaimMode, CompletedTurn, ConversationSetting, HistoryChange, JournalEntry, Lease, Ledger, LedgerError,
+        QueuedMessage, SettleOutcome, Settlement, SteeringMessage,
     },
 };
 use uuid::Uuid;
@@ -113,6 +113,29 @@ pub(crate) fn file_part(attachment: &Attachment) -> PlannedPart {
 
 pub(crate) fn text_parts(texts: &[&str]) -> Vec<PlannedPart> {
     texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect()
+}
+
+/// What a turn records of a message of its model without calls, before which these were injected.
+pub(crate) fn model_message(text: &str, steered: Vec<SteeringMessage>) -> JournalEntry {
+    JournalEntry::Model {
+        agent: None,
+        task: None,
+        steered,
+        text: text.to_owned(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+        changing_calls: Some(Vec::new()),
+    }
+}
+
+/// A message as it is injected into the turn before it.
+pub(crate) fn injected(queued: &QueuedMessage) -> SteeringMessage {
+    SteeringMessage {
+        id: queued.id,
+        sender: queued.message.sender.clone(),
+        text: queued.message.text.clone(),
+        origin: Some(queued.origin()),
+    }
 }
 
 pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn {

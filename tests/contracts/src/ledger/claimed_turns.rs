@@ -14,8 +14,8 @@ use satchel_ports::{
 };
 
 use super::{
-    CONVERSATION, LedgerFixture, completed_turn, conversation, message, receive, sent_settlement, settle, text_parts,
-    with_files,
+    CONVERSATION, LedgerFixture, completed_turn, conversation, message, model_message, receive, sent_settlement,
+    settle, text_parts, with_files,
 };
 
 /// Receives a message and claims its lane.
@@ -33,18 +33,6 @@ async fn handed_over(ledger: &Ledger, claimed: &ClaimedLane) -> QueuedTurn {
     let stored = ledger.turns.next_turn(&claimed.lease).await.unwrap().expect("a turn is queued");
     assert_eq!(claimed.turn.as_deref(), Some(&stored));
     stored
-}
-
-fn model_entry(text: &str) -> JournalEntry {
-    JournalEntry::Model {
-        steered: Vec::new(),
-        text: text.into(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    }
 }
 
 /// Completes a turn without parts and releases its lane.
@@ -120,7 +108,7 @@ pub async fn claim_lane_hands_over_next_turn(fixture: &impl LedgerFixture) {
 pub async fn crashed_turn_is_handed_over_with_journal(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
-    let mut journal = vec![model_entry("looking")];
+    let mut journal = vec![model_message("looking", Vec::new())];
     one.turns.journal_message(&lease, turn, &journal[0]).await.unwrap();
     let outcome = ToolOutcome::from_text("found");
     let outcome = one.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
@@ -196,7 +184,7 @@ pub async fn album_of_dead_holder_waits_for_its_rest(fixture: &impl LedgerFixtur
     let whole = ledger.turns.next_turn(&claimed.lease).await.unwrap().expect("it is queued");
     assert_eq!((whole.id, whole.messages.len(), whole.crashes), (turn, 2, 1));
 
-    ledger.turns.journal_message(&claimed.lease, turn, &model_entry("looking")).await.unwrap();
+    ledger.turns.journal_message(&claimed.lease, turn, &model_message("looking", Vec::new())).await.unwrap();
     drop(ledger);
     fixture.after_death();
     fixture.clock().advance(fixture.lease());

@@ -5,10 +5,12 @@ use std::time::Duration;
 use satchel_domain::{InboundMessage, TurnId};
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, JournalEntry, Lease, Ledger, LedgerError, QueuedMessage, ReleaseMode, SteeringMessage},
+    ledger::{ClaimMode, Lease, Ledger, LedgerError, ReleaseMode},
 };
 
-use super::{LedgerFixture, completed_turn, conversation, message, receive, text_parts, with_files};
+use super::{
+    LedgerFixture, completed_turn, conversation, injected, message, model_message, receive, text_parts, with_files,
+};
 
 /// Catches: a key that is looked up without its channel, or a repeat that becomes a turn of its own.
 pub async fn key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
@@ -146,15 +148,7 @@ pub async fn edit_without_change_is_a_duplicate(fixture: &impl LedgerFixture) {
 pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    let entry = JournalEntry::Model {
-        steered: Vec::new(),
-        text: "looking".into(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    };
+    let entry = model_message("looking", Vec::new());
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
@@ -215,15 +209,7 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..message(key, "") };
     let (lease, turn) = receive(&ledger, &album("1")).await;
-    let entry = JournalEntry::Model {
-        steered: Vec::new(),
-        text: "looking".into(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    };
+    let entry = model_message("looking", Vec::new());
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert_ne!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
 
@@ -247,45 +233,12 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
     let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["2", "3", "4"]);
     let taken = &waiting[0];
-    let steered = SteeringMessage {
-        id: taken.id,
-        sender: taken.message.sender.clone(),
-        text: taken.message.text.clone(),
-        origin: Some(taken.origin()),
-    };
-    let entry = JournalEntry::Model {
-        steered: vec![steered],
-        text: String::new(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    };
+    let entry = model_message("", vec![injected(taken)]);
     ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 2);
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
     let stored = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, taken.turn, "the model has read the old words");
-}
-
-/// What a turn records of a message that was injected into it.
-fn injection(read: &QueuedMessage) -> JournalEntry {
-    let steered = SteeringMessage {
-        id: read.id,
-        sender: read.message.sender.clone(),
-        text: read.message.text.clone(),
-        origin: Some(read.origin()),
-    };
-    JournalEntry::Model {
-        steered: vec![steered],
-        text: String::new(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    }
 }
 
 /// Catches: an edit that comes between reading its original and journalling it, and that the model reads as another order.
@@ -298,7 +251,7 @@ pub async fn edit_of_a_message_that_is_being_injected_is_a_correction(fixture: &
         let edit = InboundMessage { edit_of: Some("2".into()), ..message(key, text) };
         ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     }
-    ledger.turns.journal_message(&lease, turn, &injection(&read)).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &model_message("", vec![injected(&read)])).await.unwrap();
     let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
     let corrections: Vec<_> =
         waiting.iter().map(|queued| (queued.message.text.as_str(), queued.message.earlier_text.as_deref())).collect();
@@ -315,7 +268,7 @@ pub async fn edit_of_an_injected_edit_names_the_commands_before_it(fixture: &imp
     ledger.inbox.receive(&edit("1e", "hm"), ClaimMode::Never).await.unwrap();
     let read = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0);
     ledger.inbox.receive(&edit("1f", "/task pay"), ClaimMode::Never).await.unwrap();
-    ledger.turns.journal_message(&lease, turn, &injection(&read)).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &model_message("", vec![injected(&read)])).await.unwrap();
     let again = ledger.turns.list_queued_behind(&lease, turn).await.unwrap().remove(0).message;
     assert_eq!((again.text.as_str(), again.earlier_text.as_deref()), ("/task pay", Some("hm")));
     assert_eq!(again.earlier_commands, ["/task pay"]);

@@ -7,12 +7,12 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, CompletedTurn, JournalEntry, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
+    ledger::{ClaimMode, CompletedTurn, Lease, ReleaseMode, TURN_PRECEDENCE, WorkFilter},
 };
 
 use super::{
-    LedgerFixture, assert_lost, completed_turn, conversation, message, new_file, receive, sent_settlement, settlement,
-    text_parts,
+    LedgerFixture, assert_lost, completed_turn, conversation, message, model_message, new_file, receive,
+    sent_settlement, settlement, text_parts,
 };
 
 fn channels(names: &[&str]) -> Vec<ChannelName> {
@@ -97,15 +97,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
 
     assert_eq!(one.leases.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
     let file = new_file("a.txt");
-    let model = JournalEntry::Model {
-        steered: Vec::new(),
-        text: String::new(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    };
+    let model = model_message("", Vec::new());
     assert_lost(one.turns.next_turn(&old).await, "next_turn");
     assert_lost(one.turns.list_queued_behind(&old, turn).await, "list_queued_behind");
     assert_lost(one.turns.store_file(&old, read, 0, &file).await, "store_file");

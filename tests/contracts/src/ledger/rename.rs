@@ -6,8 +6,8 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, assert_lost, completed_turn, conversation, file_part, message, new_file, questions::open_as,
-    sent_settlement, settle, text_parts,
+    LedgerFixture, assert_lost, completed_turn, conversation, file_part, message, model_message, new_file,
+    questions::open_as, sent_settlement, settle, text_parts,
 };
 
 fn in_conversation(conversation: &ConversationId, message: InboundMessage) -> InboundMessage {
@@ -25,15 +25,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     let (lease, first) = (received.claimed.unwrap().lease, received.turn);
     let mut done = completed_turn(first, text_parts(&["reply"]));
     let outcome = ToolOutcome { attachments: vec![new_file("a.txt").into()], ..ToolOutcome::default() };
-    let entry = JournalEntry::Model {
-        steered: Vec::new(),
-        text: "saving".into(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    };
+    let entry = model_message("saving", Vec::new());
     ledger.turns.journal_message(&lease, first, &entry).await.unwrap();
     let file = ledger.turns.journal_outcome(&lease, first, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
     done.plan.parts.push(file_part(&file));

@@ -2,14 +2,14 @@
 
 use satchel_domain::{InboundMessage, SystemTask, TurnId};
 use satchel_ports::ledger::{
-    ClaimMode, CompletedTurn, ConversationSearch, ForgetOutcome, ForgetRequest, InboundFileState, JournalEntry, Lease,
-    Ledger, QueuedTurn, RetryOutcome, SearchTerms, SteeringMessage, Transcription, TurnQuery, TurnRetry, WorkFilter,
+    ClaimMode, CompletedTurn, ConversationSearch, ForgetOutcome, ForgetRequest, InboundFileState, Lease, Ledger,
+    QueuedTurn, RetryOutcome, SearchTerms, Transcription, TurnQuery, TurnRetry, WorkFilter,
 };
 use uuid::Uuid;
 
 use super::{
-    LedgerFixture, completed_turn, conversation, message, new_file, receive, sent_settlement, settle, text_parts,
-    with_files,
+    LedgerFixture, completed_turn, conversation, injected, message, model_message, new_file, receive, sent_settlement,
+    settle, text_parts, with_files,
 };
 
 /// A message of the conversation in which turns are retried.
@@ -92,19 +92,7 @@ pub async fn retried_turn_takes_all_its_messages(fixture: &impl LedgerFixture) {
     let (lease, first) = receive(&ledger, &web_message("1", "first")).await;
     ledger.inbox.receive(&web_message("2", "and another"), ClaimMode::Never).await.unwrap();
     let queued = ledger.turns.list_queued_behind(&lease, first).await.unwrap().remove(0);
-    let origin = Some(queued.origin());
-    let message = queued.message;
-    let steered = vec![SteeringMessage { id: queued.id, sender: message.sender, text: message.text, origin }];
-    let (calls, awaiting_decision) = (Vec::new(), Vec::new());
-    let entry = JournalEntry::Model {
-        steered,
-        text: String::new(),
-        calls,
-        awaiting_decision,
-        agent: None,
-        task: None,
-        changing_calls: Some(Vec::new()),
-    };
+    let entry = model_message("", vec![injected(&queued)]);
     ledger.turns.journal_message(&lease, first, &entry).await.unwrap();
     let completed = CompletedTurn { steered: vec![queued.id], ..completed_turn(first, text_parts(&["reply"])) };
     reply(&ledger, &lease, &completed).await;

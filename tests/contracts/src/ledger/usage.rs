@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
-    settlement, with_files,
+    LedgerFixture, completed_turn, conversation, file_part, message, model_message, new_file, receive, sent_settlement,
+    settle, settlement, with_files,
 };
 
 fn message_from(sender: &str, conversation_id: &str, key: &str) -> InboundMessage {
@@ -108,20 +108,13 @@ pub async fn owners_and_system_tasks_have_no_person_quota(fixture: &impl LedgerF
 
 /// What a model answers once it has read what somebody else has sent meanwhile.
 fn answer_to(person: &str, message: u128) -> JournalEntry {
-    JournalEntry::Model {
-        agent: None,
-        task: None,
-        steered: vec![SteeringMessage {
-            id: InboxId(Uuid::from_u128(message)),
-            sender: Sender::new(person, "Ben"),
-            text: "and this".to_owned(),
-            origin: None,
-        }],
-        text: String::new(),
-        calls: Vec::new(),
-        awaiting_decision: Vec::new(),
-        changing_calls: Some(Vec::new()),
-    }
+    let steered = SteeringMessage {
+        id: InboxId(Uuid::from_u128(message)),
+        sender: Sender::new(person, "Ben"),
+        text: "and this".to_owned(),
+        origin: None,
+    };
+    model_message("", vec![steered])
 }
 
 /// The attack: somebody speaks a second after an owner, whose files have no quota, and the files count for the owner.
