@@ -75,6 +75,15 @@ async fn wait_until_free(stage: &Stage, here: &ConversationId) {
     .await;
 }
 
+/// Stops a process whose account is refused once a reply in its conversation waits and the lane is free.
+async fn leave_waiting_reply(stage: &Stage, here: &ConversationId) {
+    let agent = start_refused(stage, LaneRole::All).await;
+    agent.hears(&message(here, "1", "one")).await;
+    wait_until_async("the reply waits", async || agent.has_waiting_part().await).await;
+    wait_until_free(stage, here).await;
+    agent.stops().await;
+}
+
 /// Catches: a lane that a process with a revoked token keeps for as long as its parts may wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_of_a_refused_account_are_sent_by_a_process_with_another() {
@@ -99,11 +108,7 @@ async fn replies_of_a_refused_account_are_sent_by_a_process_with_another() {
 async fn what_waits_for_the_account_for_too_long_is_given_up_by_any_process() {
     for role in [LaneRole::All, LaneRole::Turns, LaneRole::Deliveries] {
         let (stage, here) = (Stage::new(), place("main"));
-        let agent = start_refused(&stage, LaneRole::All).await;
-        agent.hears(&message(&here, "1", "one")).await;
-        wait_until_async("the reply waits", async || agent.has_waiting_part().await).await;
-        wait_until_free(&stage, &here).await;
-        agent.stops().await;
+        leave_waiting_reply(&stage, &here).await;
         let process = start_refused(&stage, role).await;
         let too_late = DeliveryRules::default().max_age + EXPIRY_MARGIN;
         stage.clock.leap(too_late);
@@ -123,11 +128,7 @@ async fn lane_is_not_claimed_in_a_loop_where_the_clock_is_behind_the_ledgers() {
     for role in [LaneRole::All, LaneRole::Turns, LaneRole::Deliveries] {
         let stage = Stage { look: Duration::from_millis(10), ..Stage::new() };
         let here = place("main");
-        let agent = start_refused(&stage, LaneRole::All).await;
-        agent.hears(&message(&here, "1", "one")).await;
-        wait_until_async("the reply waits", async || agent.has_waiting_part().await).await;
-        wait_until_free(&stage, &here).await;
-        agent.stops().await;
+        leave_waiting_reply(&stage, &here).await;
         let process = start_refused(&stage, role).await;
         process.ledger.hook.leap(Duration::ZERO);
         stage.clock.leap(DeliveryRules::default().max_age + EXPIRY_MARGIN);
