@@ -10,11 +10,47 @@ use satchel_ports::{Inbox, ledger::ClaimMode};
 use super::*;
 use crate::config::{ConfigSources, load_text};
 
+/// Loads a configuration that was found nowhere.
+fn load(yaml: &str, cwd: &Path) -> LoadedConfig {
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd };
+    load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap()
+}
+
+/// What is found about people.
+fn people_findings(yaml: &str) -> Vec<String> {
+    let findings = platforms::check_people(load(yaml, Path::new("/")).config());
+    findings.into_iter().map(|finding| finding.found).collect()
+}
+
+/// A database, and the configuration that names it.
+struct CheckedDatabase {
+    ledger: SqliteLedger,
+    loaded: LoadedConfig,
+    _directory: tempfile::TempDir,
+}
+
+impl CheckedDatabase {
+    async fn open() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let loaded = load(&format!("storage: {{ data_dir: '{}' }}\n", directory.path().display()), directory.path());
+        let clock = Arc::new(SystemClock::new());
+        let ledger = SqliteLedger::open(directory.path(), Settings::default(), clock, Arc::new(UuidV7)).await;
+        Self { ledger: ledger.unwrap(), loaded, _directory: directory }
+    }
+
+    /// What the doctor warns of.
+    async fn warnings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        storage::check_database(self.loaded.config(), &mut findings).await;
+        let warnings = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning);
+        warnings.map(|finding| finding.found).collect()
+    }
+}
+
 /// What is warned of, as check and words.
 async fn warned(yaml: &str) -> Vec<(&'static str, String)> {
     let directory = tempfile::tempdir().unwrap();
-    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
-    let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
+    let loaded = load(yaml, directory.path());
     let config = loaded.config();
     let decision = models::select_models(&config.models).await;
     let findings = environment::check_encryption(config, &decision).into_iter().chain(web::check_metrics(config));
@@ -72,11 +108,7 @@ async fn unencrypted_key_transport_is_warned_about() {
 
 #[tokio::test]
 async fn sandbox_starts_and_off_is_warned_about() {
-    let check = async |yaml: &str| {
-        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
-        let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
-        environment::check_sandbox(loaded.config()).await
-    };
+    let check = async |yaml: &str| environment::check_sandbox(load(yaml, Path::new("/")).config()).await;
     let started = check("model: offline\n").await;
     assert!(started.level == FindingLevel::Ok && started.found.contains("starts in"), "{started:?}");
     let off = check("tools: { sandbox: off }\n").await;
@@ -85,12 +117,7 @@ async fn sandbox_starts_and_off_is_warned_about() {
 
 #[test]
 fn unowned_bot_triggers_a_warning() {
-    let found = |section: &str| {
-        let yaml = format!("telegram: {{ {section} }}\n");
-        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
-        let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-        platforms::check_people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
-    };
+    let found = |section: &str| people_findings(&format!("telegram: {{ {section} }}\n"));
     assert!(found("token: '1:a'")[0].starts_with("no owner is set and `telegram.allow_users` is empty"));
     assert!(found("token: '1:a', allow_users: ['*']")[0].contains("nobody can approve people from a chat"));
     assert_eq!(found("token: '1:a', owners: [12]"), [] as [&str; 0]);
@@ -100,10 +127,8 @@ fn unowned_bot_triggers_a_warning() {
 #[test]
 fn members_who_are_not_allowed_are_warned_about() {
     let found = |section: &str| {
-        let yaml = format!("bus: {{ url: 'nats://box' }}\nnats: {{ {section}, groups: {{ desk: [orders, hr] }} }}\n");
-        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
-        let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-        platforms::check_people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
+        let groups = "groups: { desk: [orders, hr] }";
+        people_findings(&format!("bus: {{ url: 'nats://box' }}\nnats: {{ {section}, {groups} }}\n"))
     };
     let warning = "`nats.groups.desk` lists hr, who is not in `nats.allow_users`";
     assert_eq!(found("requests: on, allow_users: [orders]"), [warning]);
@@ -119,14 +144,7 @@ fn members_who_are_not_allowed_are_warned_about() {
 
 #[tokio::test]
 async fn what_could_not_be_read_is_warned_of() {
-    let directory = tempfile::tempdir().unwrap();
-    let yaml = format!("storage: {{ data_dir: '{}' }}\n", directory.path().display());
-    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
-    let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-    let ledger =
-        SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
-            .await
-            .unwrap();
+    let database = CheckedDatabase::open().await;
     for (key, expected) in [
         ("1", "1 update from telegram could not be decoded and is stored"),
         ("2", "2 updates from telegram could not be decoded and are stored"),
@@ -134,24 +152,14 @@ async fn what_could_not_be_read_is_warned_of() {
         let channel = ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
         let update = UndecodableUpdate { channel, key: key.to_owned(), sender: None, raw, reason };
-        ledger.record_undecodable(&update).await.unwrap();
-        let mut findings = Vec::new();
-        storage::check_database(loaded.config(), &mut findings).await;
-        let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning).collect();
-        assert_eq!(warnings.iter().map(|finding| finding.found.as_str()).collect::<Vec<_>>(), [expected]);
+        database.ledger.record_undecodable(&update).await.unwrap();
+        assert_eq!(database.warnings().await, [expected]);
     }
 }
 
 #[tokio::test]
 async fn messages_of_send_that_wait_are_named_with_their_conversations() {
-    let directory = tempfile::tempdir().unwrap();
-    let yaml = format!("storage: {{ data_dir: '{}' }}\n", directory.path().display());
-    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
-    let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-    let ledger =
-        SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
-            .await
-            .unwrap();
+    let database = CheckedDatabase::open().await;
     for (key, place, expected) in [
         ("1", "console:main", "1 message of `satchel send` waits to be delivered in console:main"),
         ("2", "telegram:7", "2 messages of `satchel send` wait to be delivered: console:main (1), telegram:7 (1)"),
@@ -160,10 +168,7 @@ async fn messages_of_send_that_wait_are_named_with_their_conversations() {
             system_task: Some(SystemTask::DeliverNotification { text: "done".to_owned() }),
             ..InboundMessage::new(place.parse().unwrap(), key.to_owned(), Sender::new("notification", "Notification"))
         };
-        ledger.receive(&message, ClaimMode::Never).await.unwrap();
-        let mut findings = Vec::new();
-        storage::check_database(loaded.config(), &mut findings).await;
-        let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning).collect();
-        assert_eq!(warnings.iter().map(|finding| finding.found.as_str()).collect::<Vec<_>>(), [expected]);
+        database.ledger.receive(&message, ClaimMode::Never).await.unwrap();
+        assert_eq!(database.warnings().await, [expected]);
     }
 }
