@@ -44,6 +44,28 @@ impl ConversationAddress {
     }
 }
 
+/// Where a new message goes, and whether it may answer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SendDestination {
+    pub(crate) address: ConversationAddress,
+    /// Whether it replies to the person's message.
+    pub(crate) is_reply: bool,
+}
+
+impl SendDestination {
+    /// Returns where the message goes instead after its topic has refused it: to the chat itself as the same reply, and
+    /// if it is refused there too, as no reply, because a reply goes to the topic of the message that it answers
+    /// (tdlib/telegram-bot-api, `Client.cpp`, `is_reply_in_same_topic`).
+    pub(crate) fn outside_topic(self) -> Option<Self> {
+        let Self { address, is_reply } = self;
+        match (address.topic, is_reply) {
+            (Some(_), _) => Some(Self { address: ConversationAddress { topic: None, ..address }, is_reply }),
+            (None, true) => Some(Self { address, is_reply: false }),
+            (None, false) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use teloxide::{
 };
 
 use crate::{
-    address::{ConversationAddress, channel_name},
+    address::{ConversationAddress, SendDestination, channel_name},
     bot::{BotClient, CallError, TelegramError},
     cache::ChatCache,
     classify::{ApiOperation, CallOutcome, classify_error},
@@ -104,41 +104,54 @@ impl TelegramChannel {
         &self.message_ids
     }
 
-    /// Makes a call for a chat or topic, and retries it once if the chat has moved to a new id. `Ok(None)` means that
-    /// nothing had to be changed.
+    /// Makes a call for a chat or topic, and repeats it once if the chat has moved to a new id, or outside the topic if
+    /// nothing can be sent there. `Ok(None)` means that nothing had to be changed.
     async fn call<T: DeserializeOwned>(
         &self,
-        address: ConversationAddress,
+        to: SendDestination,
         part: PartId,
         operation: ApiOperation,
-        compose: impl Fn(ConversationAddress) -> Result<ComposedMessage, SendError>,
+        compose: impl Fn(SendDestination) -> Result<ComposedMessage, SendError>,
     ) -> Result<Option<T>, SendError> {
+        let address = to.address;
         let _call_guard = self.cache.begin_call(address.chat);
-        let mut current = self.cache.current_address(address);
+        let mut current = self.current_destination(to);
         loop {
             let composed = compose(current)?;
             let call =
                 if operation == ApiOperation::Edit { CallKind::Edit } else { CallKind::Send(composed.uploads.len()) };
-            self.rate_limiter.acquire(current, part, call).await.map_err(rate_limited)?;
-            let show = || self.show_action(current, composed.activity);
+            self.rate_limiter.acquire(current.address, part, call).await.map_err(rate_limited)?;
+            let show = || self.show_action(current.address, composed.activity);
             let result = send::send_with_uploads(&self.client, &self.blobs, &composed, show).await?;
             match result.map_err(|error| classify_error(error, operation)) {
                 Ok(result) => return Ok(Some(result)),
                 Err(CallOutcome::NotModified) => return Ok(None),
-                Err(CallOutcome::Migrated { to }) if current == address && to != address.chat.0 => {
+                Err(CallOutcome::Migrated { to }) if current.address == address && to != address.chat.0 => {
                     tracing::info!(chat.id = %address.chat, to, "a group became a supergroup; the conversation moves to its new id");
-                    current = ConversationAddress { chat: ChatId(to), topic: None };
-                    self.cache.record_migration(address.chat, current.chat);
+                    let chat = ChatId(to);
+                    self.cache.record_migration(address.chat, chat);
+                    current = SendDestination { address: ConversationAddress { chat, topic: None }, is_reply: false };
+                }
+                Err(CallOutcome::TopicGone(error)) => {
+                    let outside = current.outside_topic().filter(|_| address.topic.is_some()).ok_or(error)?;
+                    tracing::info!(chat.id = %address.chat, part.id = %part, "nothing can be sent to the topic; sending to the chat");
+                    current = outside;
                 }
                 Err(CallOutcome::Migrated { .. }) => {
                     return Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() });
                 }
                 Err(CallOutcome::Failed(error)) => {
-                    self.record_limits(current, &error);
+                    self.record_limits(current.address, &error);
                     return Err(error);
                 }
             }
         }
+    }
+
+    /// Returns where a call goes, as far as is known. Message ids from before a migration are invalid in the new chat.
+    fn current_destination(&self, to: SendDestination) -> SendDestination {
+        let address = self.cache.current_address(to.address);
+        SendDestination { address, is_reply: to.is_reply && address.chat == to.address.chat }
     }
 
     /// Records limits that a refusal reveals for later calls.
@@ -216,10 +229,10 @@ impl Channel for TelegramChannel {
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
-        let compose = |at: ConversationAddress| {
-            // Message ids from before a migration are invalid in the new chat.
-            let reply_to = request.reply_to.as_ref().filter(|_| at == address);
-            send::compose_message(&request.content, at, reply_to, self.text_limit()).map_err(compose_failure)
+        let to = SendDestination { address, is_reply: request.reply_to.is_some() };
+        let compose = |at: SendDestination| {
+            let reply_to = request.reply_to.as_ref().filter(|_| at.is_reply);
+            send::compose_message(&request.content, at.address, reply_to, self.text_limit()).map_err(compose_failure)
         };
         let operation = match &request.content {
             PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
@@ -235,8 +248,8 @@ impl Channel for TelegramChannel {
         };
         let is_album = matches!(&request.content, PartContent::Album { items } if items.len() > 1);
         let sent: Result<Vec<SentMessage>, SendError> = match is_album {
-            true => self.call(address, request.part_id, operation, compose).await.map(Option::unwrap_or_default),
-            false => self.call(address, request.part_id, operation, compose).await.map(Vec::from_iter),
+            true => self.call(to, request.part_id, operation, compose).await.map(Option::unwrap_or_default),
+            false => self.call(to, request.part_id, operation, compose).await.map(Vec::from_iter),
         };
         match &sent {
             Ok(sent) => {
@@ -252,11 +265,12 @@ impl Channel for TelegramChannel {
 
     async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
-        let compose = |at: ConversationAddress| {
-            let message_id = parse_message_id(message).filter(|_| at == address).ok_or_else(message_gone)?;
-            send::compose_edit(&request.content, at, message_id, self.text_limit()).map_err(compose_failure)
+        let to = SendDestination { address, is_reply: false };
+        let compose = |at: SendDestination| {
+            let message_id = parse_message_id(message).filter(|_| at == to).ok_or_else(message_gone)?;
+            send::compose_edit(&request.content, at.address, message_id, self.text_limit()).map_err(compose_failure)
         };
-        let _: Option<IgnoredAny> = self.call(address, request.part_id, ApiOperation::Edit, compose).await?;
+        let _: Option<IgnoredAny> = self.call(to, request.part_id, ApiOperation::Edit, compose).await?;
         Ok(vec![message.clone()])
     }
 
@@ -270,7 +284,7 @@ impl Channel for TelegramChannel {
         let result: Result<IgnoredAny, _> = self.client.request(&DeleteMessage::new(address.chat, message_id)).await;
         match result.map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
-            Err(CallOutcome::Failed(error)) => {
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => {
                 self.record_limits(address, &error);
                 Err(error)
             }
@@ -293,7 +307,7 @@ impl Channel for TelegramChannel {
         let result: Result<IgnoredAny, _> = self.client.request(&GetMe::new()).await;
         match result.map_err(|error| classify_error(error, ApiOperation::Probe)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
-            Err(CallOutcome::Failed(error)) => Err(error),
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => Err(error),
         }
     }
 

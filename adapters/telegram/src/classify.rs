@@ -19,6 +19,13 @@ pub(crate) enum ApiOperation {
     Probe,
 }
 
+impl ApiOperation {
+    /// Whether it sends a new message.
+    fn is_send(self) -> bool {
+        matches!(self, Self::Text | Self::Files | Self::Voice)
+    }
+}
+
 /// Outcome of a failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
@@ -30,6 +37,9 @@ pub(crate) enum CallOutcome {
         /// The new chat's id.
         to: i64,
     },
+    /// Nothing can be sent to the topic, and the message has to be sent to the chat without it; fails with this where it
+    /// was.
+    TopicGone(SendError),
 }
 
 /// Classifies a failed call.
@@ -61,8 +71,14 @@ fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
         {
             return CallOutcome::NotModified;
         }
-        _ if operation == ApiOperation::Edit && contains_any(TARGET_GONE) => refused(Refusal::TargetGone),
+        _ if operation == ApiOperation::Edit && (contains_any(TARGET_GONE) || contains_any(TOPIC_GONE)) => {
+            refused(Refusal::TargetGone)
+        }
+        _ if operation.is_send() && contains_any(TOPIC_GONE) => {
+            return CallOutcome::TopicGone(SendError::Forbidden { reason: user_reason(&text, &description) });
+        }
         _ if contains_any(FORBIDDEN)
+            || contains_any(TOPIC_GONE)
             || (operation == ApiOperation::Text && contains_any(&["not enough rights", "have no rights"])) =>
         {
             SendError::Forbidden { reason: user_reason(&text, &description) }
@@ -110,7 +126,10 @@ pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendErro
         CallOutcome::Failed(
             error @ (SendError::NotSent { .. } | SendError::InDoubt { .. } | SendError::AccountRefused { .. }),
         ) => Err(error),
-        CallOutcome::Failed(_) | CallOutcome::NotModified | CallOutcome::Migrated { .. } => Ok(IdStatus::Unclear),
+        CallOutcome::Failed(_)
+        | CallOutcome::NotModified
+        | CallOutcome::Migrated { .. }
+        | CallOutcome::TopicGone(_) => Ok(IdStatus::Unclear),
     }
 }
 
@@ -140,9 +159,22 @@ const FORBIDDEN: &[&str] = &[
     "group chat was deactivated",
     "chat was upgraded",
     "can't initiate conversation",
+];
+
+/// Nothing can be sent to this topic of the chat: it was deleted or closed, the chat has no topics any more, or the
+/// server doesn't find the message that opened it (`Client.cpp`: `check_message_topic`; TDLib, `MessageTopic.cpp`:
+/// `get_message_topic`; messages.sendMessage of Telegram's API, its errors).
+const TOPIC_GONE: &[&str] = &[
     "message thread not found",
+    "topic not found",
     "topic_closed",
     "topic_deleted",
+    "topic_id_invalid",
+    "invalid topic identifier",
+    "invalid message thread identifier",
+    "chat doesn't have threads",
+    "chat is not a forum",
+    "channel_forum_missing",
 ];
 
 /// `sendVoice` to a person or group that does not accept voice messages.
@@ -225,8 +257,6 @@ fn user_reason(text: &str, description: &str) -> String {
         ("chat not found", "Telegram doesn't know the chat, or the person has never written to the bot"),
         ("peer_id_invalid", "Telegram doesn't know the chat, or the person has never written to the bot"),
         ("initiate conversation", "the person has to write to the bot first"),
-        ("thread not found", "the topic no longer exists"),
-        ("topic_deleted", "the topic no longer exists"),
         ("topic_closed", "the topic is closed"),
         ("rights", "the bot has no permission to write in the chat"),
         ("chat_write_forbidden", "the bot has no permission to write in the chat"),
@@ -236,8 +266,10 @@ fn user_reason(text: &str, description: &str) -> String {
     if text == "not found" {
         return "the Bot API's server doesn't know the request; it may be too old".to_owned();
     }
-    let reason = reasons.into_iter().find(|(part, _)| text.contains(part));
-    reason.map_or_else(|| strip_prefix_text(description), |(_, reason)| reason.to_owned())
+    let reason = reasons.into_iter().find(|(part, _)| text.contains(part)).map(|(_, reason)| reason);
+    let is_topic_gone = TOPIC_GONE.iter().any(|part| text.contains(part));
+    let reason = reason.or_else(|| is_topic_gone.then_some("the topic no longer exists"));
+    reason.map_or_else(|| strip_prefix_text(description), str::to_owned)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod refusal;
 mod rules;
 mod serving;
 mod text;
+mod topics;
 mod transcript;
 mod webhook;
 

@@ -10,9 +10,6 @@ use crate::{
     text,
 };
 
-/// ForumTopicCreated, icon_color: one of the six that createForumTopic allows.
-pub(crate) const TOPIC_COLOR: u32 = 7_322_096;
-
 impl FakeTelegram {
     /// A person with this id. Returns the id.
     pub fn person(&self, id: i64, name: &str) -> i64 {
@@ -63,18 +60,6 @@ impl FakeTelegram {
         chat.owner = members.first().copied().unwrap_or_default();
         state.platform.chats.insert(id, chat);
         id
-    }
-
-    /// A topic of a forum. Returns its `message_thread_id`, which is the id of the service message that opens it.
-    pub fn topic(&self, forum: i64, name: &str) -> i64 {
-        let mut state = self.state();
-        let created = json!({ "name": name, "icon_color": TOPIC_COLOR });
-        let owner = state.platform.chat(forum).owner;
-        let thread = state.platform.add_service(forum, owner, "forum_topic_created", created);
-        let opening = state.platform.messages.get_mut(&(forum, thread)).expect("it was added");
-        opening.thread = Some(thread);
-        state.platform.chat_mut(forum).topics.insert(thread, name.to_owned());
-        thread
     }
 
     /// Lets a person write. Returns the message's id.
@@ -324,7 +309,7 @@ impl State {
     }
 
     /// Tells the bot of a message, if it can see it.
-    fn tell(&mut self, chat: i64, id: i64) {
+    pub(crate) fn tell(&mut self, chat: i64, id: i64) {
         let Self { platform, inbox, .. } = self;
         let message = &platform.messages[&(chat, id)];
         if platform.is_visible(message) {

@@ -42,6 +42,8 @@ pub(crate) struct FakeChat {
     pub(crate) kind: ChatKind,
     pub(crate) title: String,
     pub(crate) topics: BTreeMap<i64, String>,
+    /// Those of them in which members may not write.
+    pub(crate) closed_topics: BTreeSet<i64>,
     pub(crate) membership: BotMembership,
     pub(crate) role: BotRole,
     pub(crate) forbids_voice: bool,
@@ -92,6 +94,7 @@ impl FakeChat {
             kind,
             title: title.to_owned(),
             topics: BTreeMap::new(),
+            closed_topics: BTreeSet::new(),
             membership: BotMembership::Welcome,
             role: BotRole::Member,
             forbids_voice: false,

@@ -13,6 +13,7 @@ fn meaning(error: CallError, operation: ApiOperation) -> String {
     match classify_error(error, operation) {
         CallOutcome::NotModified => "already so".to_owned(),
         CallOutcome::Migrated { to } => format!("moved to {to}"),
+        CallOutcome::TopicGone(error) => format!("topic gone, {error}"),
         CallOutcome::Failed(SendError::NotSent { retry_after_ms: None, .. }) => "not sent".to_owned(),
         CallOutcome::Failed(SendError::NotSent { retry_after_ms: Some(wait), .. }) => format!("not sent for {wait}"),
         CallOutcome::Failed(SendError::Refused { refusal: Refusal::Item { index }, .. }) => format!("item {index}"),
@@ -41,8 +42,13 @@ fn meaning(error: CallError, operation: ApiOperation) -> String {
 #[case(403, "Forbidden: something new", "forbidden")]
 #[case(400, "Bad Request: chat not found", "forbidden")]
 #[case(400, "Bad Request: PEER_ID_INVALID", "forbidden")]
-#[case(400, "Bad Request: message thread not found", "forbidden")]
-#[case(400, "Bad Request: TOPIC_CLOSED", "forbidden")]
+#[case(400, "Bad Request: message thread not found", "topic gone, not allowed: the topic no longer exists")]
+#[case(400, "Bad Request: topic not found", "topic gone, not allowed: the topic no longer exists")]
+#[case(400, "Bad Request: TOPIC_DELETED", "topic gone, not allowed: the topic no longer exists")]
+#[case(400, "Bad Request: TOPIC_ID_INVALID", "topic gone, not allowed: the topic no longer exists")]
+#[case(400, "Bad Request: chat is not a forum", "topic gone, not allowed: the topic no longer exists")]
+#[case(400, "Bad Request: TOPIC_CLOSED", "topic gone, not allowed: the topic is closed")]
+#[case(406, "TOPIC_CLOSED", "topic gone, not allowed: the topic is closed")]
 #[case(400, "Bad Request: group chat was upgraded to a supergroup chat", "forbidden")]
 #[case(400, "Bad Request: not enough rights to send text messages to the chat", "forbidden")]
 #[case(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0", "BadMarkup")]
@@ -82,6 +88,11 @@ fn answers_to_a_text(#[case] code: u16, #[case] description: &str, #[case] expec
 #[case(400, "Bad Request: file must be non-empty", "Other")]
 #[case(400, "Bad Request: not enough rights to send documents to the chat", "Other")]
 #[case(400, "Bad Request: CHAT_WRITE_FORBIDDEN", "forbidden")]
+#[case(
+    400,
+    "Bad Request: failed to send message #1 with the error message \"TOPIC_CLOSED\"",
+    "topic gone, not allowed: the topic is closed"
+)]
 fn answers_to_files(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
     assert_eq!(meaning(no(code, description), ApiOperation::Files), expected, "{description}");
 }
@@ -109,6 +120,8 @@ fn answers_to_a_voice(#[case] code: u16, #[case] description: &str, #[case] expe
 #[case(ApiOperation::Edit, "Bad Request: there is no text in the message to edit", "TargetGone")]
 #[case(ApiOperation::Edit, "Bad Request: can't parse entities: x", "BadMarkup")]
 #[case(ApiOperation::Edit, "Bad Request: chat not found", "forbidden")]
+#[case(ApiOperation::Edit, "Bad Request: TOPIC_CLOSED", "TargetGone")]
+#[case(ApiOperation::Delete, "Bad Request: TOPIC_CLOSED", "forbidden")]
 #[case(ApiOperation::Delete, "Bad Request: message to delete not found", "already so")]
 #[case(ApiOperation::Delete, "Bad Request: MESSAGE_ID_INVALID", "already so")]
 #[case(ApiOperation::Delete, "Bad Request: message can't be deleted", "Other")]

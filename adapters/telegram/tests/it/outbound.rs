@@ -8,6 +8,7 @@ mod lookup;
 mod pace;
 mod platform;
 mod responses;
+mod topics;
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 

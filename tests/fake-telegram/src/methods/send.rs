@@ -10,7 +10,7 @@ use crate::{
     objects,
     platform_state::{BOT, PlatformState},
     refusal::{ApiRefusal, bad},
-    text,
+    text, topics,
 };
 
 /// sendMessage.
@@ -72,7 +72,7 @@ pub(crate) fn album(
     rules: &TelegramRules,
     call: &ReceivedCall,
 ) -> Result<Value, ApiRefusal> {
-    let begun = begin(platform, call)?;
+    let begun = begin(platform, call).map_err(|refusal| of_item(0, refusal))?;
     let Some(Value::Array(items)) = call.json("media")? else {
         return Err(bad("can't parse media JSON object"));
     };
@@ -124,7 +124,7 @@ pub(crate) fn action(platform: &mut PlatformState, call: &ReceivedCall) -> Resul
         "upload_video_note",
     ];
     let chat = platform.chat_of(call)?;
-    thread_of(platform, call, chat)?;
+    topics::named_topic(platform, call, chat)?;
     let action = call.text("action").unwrap_or_default();
     if !ACTIONS.contains(&action.as_str()) {
         return Err(bad("wrong parameter action in request"));
@@ -146,7 +146,7 @@ fn begin_with_buttons(
 /// What all of them have: chat, topic, the message that is answered.
 fn begin(platform: &PlatformState, call: &ReceivedCall) -> Result<TelegramMessage, ApiRefusal> {
     let chat = platform.chat_of(call)?;
-    let thread = thread_of(platform, call, chat)?;
+    let named = topics::named_topic(platform, call, chat)?;
     let mut reply_to = None;
     if let Some(reply) = call.json("reply_parameters")? {
         let answered = reply["message_id"].as_i64().ok_or_else(|| bad("can't parse reply parameters"))?;
@@ -157,15 +157,8 @@ fn begin(platform: &PlatformState, call: &ReceivedCall) -> Result<TelegramMessag
             return Err(bad("message to be replied not found"));
         }
     }
+    let thread = topics::open_topic(platform, chat, named, reply_to)?;
     Ok(TelegramMessage { chat, thread, from: BOT, reply_to, ..TelegramMessage::default() })
-}
-
-fn thread_of(platform: &PlatformState, call: &ReceivedCall, chat: i64) -> Result<Option<i64>, ApiRefusal> {
-    let thread = call.integer("message_thread_id");
-    match thread {
-        Some(thread) if !platform.chat(chat).topics.contains_key(&thread) => Err(bad("message thread not found")),
-        _ => Ok(thread),
-    }
 }
 
 fn put(platform: &mut PlatformState, message: TelegramMessage) -> Value {

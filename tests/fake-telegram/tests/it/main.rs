@@ -13,6 +13,7 @@ mod people;
 mod rate;
 mod refusals;
 mod schema;
+mod topics;
 mod updates;
 mod webhook;
 
