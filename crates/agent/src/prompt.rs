@@ -427,6 +427,7 @@ mod tests {
             }),
             reason: FailureReason::TooLarge { limit: 1 },
             notice_arrived: true,
+            text_arrived: false,
         };
         let notes = attachment_addendum(&[file(forged, "text/plain", 3)], &[refused])
             .into_iter()

@@ -258,6 +258,17 @@ impl Part {
         self.question.is_none() && matches!(self.state, PartState::Open { .. })
     }
 
+    /// Returns whether it has brought some of its response's text: as a whole, or as what was streamed before it failed.
+    #[must_use]
+    pub fn has_brought_text(&self) -> bool {
+        let has_arrived = match self.state {
+            PartState::Sent { .. } => true,
+            PartState::Failed { .. } => self.target().is_some(),
+            _ => false,
+        };
+        has_arrived && self.question.is_none() && self.content().is_some_and(PartContent::is_text)
+    }
+
     /// Returns whether it is the closing notice of its response.
     #[must_use]
     pub fn is_notice(&self) -> bool {
@@ -342,6 +353,8 @@ pub struct UndeliveredPart {
     pub content: PartContent,
     /// Why it was not delivered.
     pub reason: FailureReason,
-    /// Whether the notice about it has arrived.
+    /// Whether the notice about it has arrived, as it was planned or as a later one that repeats it.
     pub notice_arrived: bool,
+    /// Whether some of the response's text has arrived.
+    pub text_arrived: bool,
 }

@@ -27,5 +27,5 @@ pub use self::{
     },
     questions::{answer_text, close_questions, close_reply_question, open_question},
     receive::{QueuedTurnState, can_be_replaced, can_join_album},
-    settle::{closing_notice, replacements, start_next},
+    settle::{closing_notice, is_repeatable, repeated_notice, replacements, shows_delivery_works, start_next},
 };

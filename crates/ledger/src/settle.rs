@@ -3,7 +3,7 @@
 use satchel_domain::{
     Part, PartContent, PartId, PartState, Timestamp,
     delivery::DeliveryRules,
-    part::{Operation, PlannedPart},
+    part::{FailureReason, Operation, PlannedPart},
 };
 use uuid::Uuid;
 
@@ -40,6 +40,56 @@ pub fn closing_notice(failed: &Part, text: String, position: u32, id: PartId, no
     Part { reply_to: failed.reply_to.clone(), ..notice }
 }
 
+/// What stands before the notices that are repeated.
+const REPEATED_HEADING: &str = "About earlier replies of mine:";
+
+/// The longest text of several notices in bytes. One has at most 1,700, so that it still fits into one message anywhere.
+const MAX_REPEATED_BYTES: usize = 1_500;
+
+/// Returns whether a part is of a reply that has reached the person, and another message may therefore, too.
+#[must_use]
+pub fn shows_delivery_works(settled: &Part) -> bool {
+    let is_sent = matches!(settled.state, PartState::Sent { .. });
+    is_sent && settled.question.is_none() && settled.content().is_some()
+}
+
+/// Returns whether a failed notice is to be repeated: not one that somebody has decided not to send.
+#[must_use]
+pub fn is_repeatable(state: &PartState) -> bool {
+    match state {
+        PartState::Failed { reason } => !matches!(reason, FailureReason::Discarded | FailureReason::HeldBack),
+        _ => false,
+    }
+}
+
+/// Makes the notice that takes the place of these, oldest first, which have all failed: one message, with the newest of them,
+/// which answers what the newest answers. `None` where there are none.
+#[must_use]
+pub fn repeated_notice(failed: &[Part], position: u32, id: PartId, now: Timestamp) -> Option<Part> {
+    let newest = failed.last()?;
+    let texts = failed.iter().filter_map(|part| match part.content() {
+        Some(PartContent::Notice { text }) => {
+            Some(text.strip_prefix(REPEATED_HEADING).map_or(text.as_str(), str::trim_start))
+        }
+        _ => None,
+    });
+    let mut length = 0;
+    let mut repeated: Vec<&str> = Vec::new();
+    for text in texts.rev() {
+        length += text.len();
+        if length > MAX_REPEATED_BYTES && !repeated.is_empty() {
+            break;
+        }
+        repeated.push(text);
+    }
+    let omitted = failed.len().saturating_sub(repeated.len());
+    let rest = (omitted > 0).then(|| format!("And {omitted} more of what came before."));
+    let paragraphs = [REPEATED_HEADING.to_owned()].into_iter();
+    let paragraphs = paragraphs.chain(repeated.into_iter().rev().map(str::to_owned)).chain(rest);
+    let text = paragraphs.collect::<Vec<_>>().join("\n\n");
+    Some(closing_notice(newest, text, position, id, now))
+}
+
 /// Starts the lane's next part if it may be. Returns whether it has changed.
 #[must_use]
 pub fn start_next(next: &mut Part, rules: &DeliveryRules, now: Timestamp) -> bool {
@@ -55,7 +105,7 @@ pub fn start_next(next: &mut Part, rules: &DeliveryRules, now: Timestamp) -> boo
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{MessageRef, TurnId, part::FailureReason};
+    use satchel_domain::{MessageRef, TurnId};
 
     use super::*;
 
@@ -85,6 +135,48 @@ mod tests {
         let notice = closing_notice(&parent(), "0 of 1".into(), 9, PartId(Uuid::from_u128(3)), Timestamp(70));
         assert_eq!((notice.position, notice.created_at, notice.labelled), (9, Timestamp(70), false));
         assert!(notice.is_notice() && notice.state == PartState::Pending);
+    }
+
+    fn failed_notice(number: u128, text: &str) -> Part {
+        let reason = FailureReason::Forbidden { reason: "blocked".into() };
+        let notice = closing_notice(&parent(), text.to_owned(), 9, PartId(Uuid::from_u128(number)), Timestamp(70));
+        let reply_to = Some(MessageRef(number.to_string()));
+        Part { state: PartState::Failed { reason }, turn: TurnId(Uuid::from_u128(number)), reply_to, ..notice }
+    }
+
+    /// The text of the notice that takes the place of these.
+    fn repeated(failed: &[Part]) -> String {
+        let notice = repeated_notice(failed, 3, PartId(Uuid::from_u128(9)), Timestamp(90)).expect("there are some");
+        let newest = failed.last().expect("there are some");
+        assert_eq!((notice.turn, &notice.reply_to, notice.position), (newest.turn, &newest.reply_to, 3));
+        assert_eq!((notice.state, notice.created_at), (PartState::Pending, Timestamp(90)));
+        match notice.operation {
+            Operation::Post { content: PartContent::Notice { text } } => text,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn failed_notices_are_repeated_in_one_bounded_message() {
+        assert_eq!(repeated_notice(&[], 3, PartId(Uuid::from_u128(9)), Timestamp(90)), None);
+        let (one, two) = (failed_notice(4, "One."), failed_notice(5, "Two."));
+        let both = repeated(&[one, two]);
+        assert_eq!(both, "About earlier replies of mine:\n\nOne.\n\nTwo.");
+        let once_more = repeated(&[failed_notice(6, &both), failed_notice(7, "Three.")]);
+        assert_eq!(once_more, "About earlier replies of mine:\n\nOne.\n\nTwo.\n\nThree.", "under one heading");
+        let many: Vec<Part> =
+            (10..60).map(|number| failed_notice(number, &format!("{number} {}", "x".repeat(97)))).collect();
+        let told = repeated(&many);
+        assert!(told.len() < 1_700, "{}", told.len());
+        assert!(told.contains("\n\n59 x") && told.ends_with("And 35 more of what came before."), "{told}");
+    }
+
+    #[test]
+    fn discarded_and_held_back_notices_are_not_repeated() {
+        let failed = |reason| PartState::Failed { reason };
+        assert!(is_repeatable(&failed(FailureReason::Expired { reason: "429".into() })));
+        assert!(is_repeatable(&failed(FailureReason::MayHaveArrived { reason: "reset".into() })));
+        assert!(!is_repeatable(&failed(FailureReason::Discarded)) && !is_repeatable(&failed(FailureReason::HeldBack)));
     }
 
     #[test]

@@ -20,13 +20,39 @@ pub const NO_LINKS: MakeLink<'static> = &|_| None;
 struct FailedPart<'part> {
     content: &'part PartContent,
     reason: &'part FailureReason,
+    text_loss: TextLoss,
+}
+
+/// How much of a response's text is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextLoss {
+    /// Some of it has arrived, or is still to be sent.
+    Part,
+    /// Nothing of it is known to have arrived, and some of it may have.
+    Unclear,
+    /// All of it has the same fate.
+    Whole,
+}
+
+impl TextLoss {
+    /// Determines it from the reasons of the chunks that failed.
+    fn new<'a>(text_arrived: bool, reasons: impl Iterator<Item = &'a FailureReason>) -> Self {
+        let (doubtful, lost): (Vec<_>, Vec<_>) =
+            reasons.partition(|reason| matches!(reason, FailureReason::MayHaveArrived { .. }));
+        match text_arrived {
+            true => Self::Part,
+            false if doubtful.is_empty() || lost.is_empty() => Self::Whole,
+            false => Self::Unclear,
+        }
+    }
 }
 
 /// How many files a response had and what of it was not delivered.
 #[derive(Debug, Default)]
 struct DeliverySummary<'part> {
     files: usize,
-    failures: Vec<FailedPart<'part>>,
+    text_arrived: bool,
+    failures: Vec<(&'part PartContent, &'part FailureReason)>,
 }
 
 impl<'part> DeliverySummary<'part> {
@@ -36,7 +62,14 @@ impl<'part> DeliverySummary<'part> {
             return;
         }
         self.files += content.files().len();
-        self.failures.extend(reason.map(|reason| FailedPart { content, reason }));
+        self.text_arrived |= content.is_text() && reason.is_none();
+        self.failures.extend(reason.map(|reason| (content, reason)));
+    }
+
+    fn failed_parts(&self) -> Vec<FailedPart<'part>> {
+        let text_reasons = self.failures.iter().filter(|(content, _)| content.is_text()).map(|(_, reason)| *reason);
+        let text_loss = TextLoss::new(self.text_arrived, text_reasons);
+        self.failures.iter().map(|(content, reason)| FailedPart { content, reason, text_loss }).collect()
     }
 }
 
@@ -50,6 +83,7 @@ pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
     let mut summary = DeliverySummary::default();
     // A question is no part of the response.
     for part in parts.iter().filter(|part| part.question.is_none()) {
+        summary.text_arrived |= part.has_brought_text();
         match (&part.state, part.content()) {
             (PartState::Replaced { .. }, _) | (_, None) => {}
             (PartState::Failed { reason }, Some(content)) => summary.add_part(content, Some(reason)),
@@ -67,31 +101,33 @@ pub fn notice_for_plan(parts: &[PlannedPart], links: MakeLink<'_>) -> Option<Str
     notice_for_person(&summary, links)
 }
 
-/// The same facts as the model is told them at the start of its next turn; `None` when there are none. Links are for
-/// people alone, as whatever a model reads it may pass on; where a person quotes one to it, intake hides it.
+/// The same facts as the model is told them at the start of its next turn, those of which the person doesn't know first;
+/// `None` when there are none. Links are for people alone, as whatever a model reads it may pass on; where a person quotes
+/// one to it, intake hides it.
 #[must_use]
 pub fn receipt(errors: &[UndeliveredPart]) -> Option<String> {
-    let lost: Vec<_> = errors.iter().filter(|error| !matches!(error.content, PartContent::Notice { .. })).collect();
-    if lost.is_empty() {
-        return None;
-    }
+    let lost = errors.iter().filter(|error| !matches!(error.content, PartContent::Notice { .. }));
     // A part that an operator discarded is not reported to the person.
-    let is_discarded = lost.iter().any(|error| error.reason == FailureReason::Discarded);
-    let announced = lost.iter().filter(|error| error.notice_arrived).count();
-    let suffix = match announced {
-        _ if is_discarded => "",
-        0 => "; the person has not been told so far",
-        _ if announced == lost.len() => "; the person was told",
-        _ => "; the person has not been told of all of it so far",
-    };
-    let failures: Vec<_> =
-        lost.iter().map(|error| FailedPart { content: &error.content, reason: &error.reason }).collect();
-    let lines = format_failures(&failures, Audience::Model, NO_LINKS);
-    Some(format!("Not delivered from your earlier replies{suffix}:\n- {}", lines.join("\n- ")))
+    let (announced, unannounced): (Vec<_>, Vec<_>) =
+        lost.partition(|error| error.notice_arrived && error.reason != FailureReason::Discarded);
+    let sections = [("the person has NOT been told", unannounced), ("the person was told", announced)];
+    let sections = sections.into_iter().filter(|(_, lost)| !lost.is_empty()).map(|(knowledge, lost)| {
+        let failures: Vec<_> = lost.into_iter().map(|error| failed_part(error, errors)).collect();
+        let lines = format_failures(&failures, Audience::Model, NO_LINKS);
+        format!("Not delivered from your earlier replies; {knowledge}:\n- {}", lines.join("\n- "))
+    });
+    Some(sections.collect::<Vec<_>>().join("\n\n")).filter(|receipt| !receipt.is_empty())
+}
+
+/// One of these errors, with what the others say about the text of its response.
+fn failed_part<'a>(error: &'a UndeliveredPart, errors: &'a [UndeliveredPart]) -> FailedPart<'a> {
+    let of_text = errors.iter().filter(|other| other.turn == error.turn && other.content.is_text());
+    let text_loss = TextLoss::new(error.text_arrived, of_text.map(|other| &other.reason));
+    FailedPart { content: &error.content, reason: &error.reason, text_loss }
 }
 
 fn notice_for_person(summary: &DeliverySummary<'_>, links: MakeLink<'_>) -> Option<String> {
-    let failure_lines = format_failures(&summary.failures, Audience::Person, links);
+    let failure_lines = format_failures(&summary.failed_parts(), Audience::Person, links);
     let count = sent_count(summary);
     match (count, failure_lines.as_slice()) {
         (_, []) => None,
@@ -109,7 +145,7 @@ fn sent_count(summary: &DeliverySummary<'_>) -> Option<String> {
     let affected: Vec<(&[FileItem], bool)> = summary
         .failures
         .iter()
-        .map(|failure| (failure.content.files(), matches!(failure.reason, FailureReason::MayHaveArrived { .. })))
+        .map(|(content, reason)| (content.files(), matches!(reason, FailureReason::MayHaveArrived { .. })))
         .collect();
     let lost: usize = affected.iter().filter(|(_, doubtful)| !doubtful).map(|(files, _)| files.len()).sum();
     let doubtful: usize = affected.iter().filter(|(_, doubtful)| *doubtful).map(|(files, _)| files.len()).sum();

@@ -13,6 +13,7 @@ pub mod inbox;
 pub mod lanes;
 pub mod logins;
 pub mod messages;
+pub mod notices;
 pub mod parts;
 pub mod people;
 pub mod processes;

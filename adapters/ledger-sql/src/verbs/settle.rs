@@ -16,7 +16,7 @@ use crate::{
     params,
     rows::{self, PartRow},
     session::{Session, VerbResult},
-    verbs::{parts, reply_questions},
+    verbs::{failed_notices, parts, reply_questions},
 };
 
 /// Settles a part and starts the next, or gives the lane back.
@@ -39,6 +39,7 @@ pub async fn settle_part<S: Session>(db: &S, lease: &Lease, settlement: &Settlem
     }
     parts::update(db, &part).await?;
     reply_questions::close_late_request(db, &part).await?;
+    failed_notices::repeat_after(db, lane, &part).await?;
     if lanes::release_if_idle(db, lane).await? {
         return Ok(SettleOutcome { next: None, released: true });
     }

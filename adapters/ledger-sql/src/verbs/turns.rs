@@ -1,7 +1,5 @@
 //! What there is to work on in a lane: its oldest incomplete turn and what waits behind it.
 
-use std::collections::HashSet;
-
 use satchel_domain::{Part, PartState, Timestamp, TurnId, part::UndeliveredPart};
 use satchel_ledger::stored::AttachmentRef;
 use satchel_ports::ledger::{JournalEntry, Lease, QueuedMessage, QueuedTurn};
@@ -14,7 +12,11 @@ use crate::{
     params,
     rows::{self, MessageFields, PartRow, select_messages, select_part},
     session::{Session, VerbResult},
-    verbs::{conversation_settings, drafts, history},
+    verbs::{
+        conversation_settings,
+        delivered_turns::{self, TurnArrivals},
+        drafts, history,
+    },
     work_scope::TurnSelection,
 };
 
@@ -103,7 +105,7 @@ async fn read_details<S: Session>(db: &S, lane: &Lane, oldest: OldestTurn) -> Ve
     let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
     let unreported =
         unreported.into_iter().map(|row| rows::to_part(db, row, &records)).collect::<VerbResult<Vec<_>, S>>()?;
-    let announced = read_announced(db, &unreported).await?;
+    let arrivals = delivered_turns::read(db, &unreported).await?;
     let turn = QueuedTurn {
         id: TurnId(id),
         messages: rows::messages(messages, &records)?,
@@ -111,7 +113,7 @@ async fn read_details<S: Session>(db: &S, lane: &Lane, oldest: OldestTurn) -> Ve
         journal: journal.collect::<Result<_, _>>()?,
         draft: draft.map(|row| rows::to_part(db, row, &records)).transpose()?,
         crashes: rows::number(crashes, "number of crashes")?,
-        unreported_failures: unreported.into_iter().filter_map(|part| undelivered(part, &announced)).collect(),
+        unreported_failures: unreported.into_iter().filter_map(|part| undelivered(part, &arrivals)).collect(),
         settings: conversation_settings::read(db, lane.id).await?,
         history: history::read(db, lane.id, db.settings().max_history_messages).await?.into(),
         // Callers wait by the clock of this process, which has gone on since the lane was read.
@@ -132,22 +134,6 @@ async fn unreported_failures<S: Session>(db: &S, lane: LaneId, turn_sequence: i6
         params![lane, turn_sequence],
     )
     .await
-}
-
-/// Reads which of these parts' turns have a closing notice that has arrived.
-async fn read_announced<S: Session>(db: &S, parts: &[Part]) -> VerbResult<HashSet<Uuid>, S> {
-    if parts.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let turns: Vec<Uuid> = parts.iter().map(|part| part.turn.0).collect();
-    let announced: Vec<(Uuid,)> = db
-        .all(
-            "SELECT turn FROM parts \
-             WHERE turn IN (SELECT value FROM rarray($1)) AND kind = 'notice' AND state = 'sent'",
-            params![turns],
-        )
-        .await?;
-    Ok(announced.into_iter().map(|(turn,)| turn).collect())
 }
 
 async fn has_followers<S: Session>(db: &S, lane: LaneId, turn: Uuid) -> VerbResult<bool, S> {
@@ -191,12 +177,13 @@ pub async fn list_queued_behind<S: Session>(db: &S, lease: &Lease, turn: TurnId)
     Ok(rows::messages(rows, &records)?)
 }
 
-fn undelivered(part: Part, announced: &HashSet<Uuid>) -> Option<UndeliveredPart> {
+fn undelivered(part: Part, arrivals: &TurnArrivals) -> Option<UndeliveredPart> {
     let Part { id, turn, operation, state, .. } = part;
     match state {
         PartState::Failed { reason } => {
-            let (content, notice_arrived) = (operation.into_content()?, announced.contains(&turn.0));
-            Some(UndeliveredPart { part: id, turn, content, reason, notice_arrived })
+            let content = operation.into_content()?;
+            let (notice_arrived, text_arrived) = (arrivals.notices.contains(&turn), arrivals.texts.contains(&turn));
+            Some(UndeliveredPart { part: id, turn, content, reason, notice_arrived, text_arrived })
         }
         _ => None,
     }

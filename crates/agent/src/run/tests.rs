@@ -126,6 +126,7 @@ async fn immediate_model_failure_leaves_failures_unreported() {
         content: satchel_domain::PartContent::from_text("lost"),
         reason: FailureReason::Forbidden { reason: "blocked".into() },
         notice_arrived: true,
+        text_arrived: false,
     }];
     assert!(stage.play().await.completed.reported_failures.is_empty(), "the receipt waits for a model that hears it");
 }
@@ -520,6 +521,7 @@ async fn the_model_is_told_what_was_not_delivered() {
         content: satchel_domain::PartContent::from_text("lost"),
         reason: FailureReason::Forbidden { reason: "blocked".into() },
         notice_arrived: true,
+        text_arrived: false,
     }];
     let played = stage.play().await;
     let ModelMessage::Note { text } = &played.requests[0].messages[0] else { panic!("a note comes first") };

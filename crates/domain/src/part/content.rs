@@ -186,6 +186,12 @@ impl<F> Operation<F> {
         self.content().map_or("delete", PartContent::kind)
     }
 
+    /// Returns whether it is a chunk of the response's text, with files, buttons or neither.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::Question { .. })
+    }
+
     /// Returns its files, in order.
     #[must_use]
     pub fn files(&self) -> &[FileItem<F>] {
@@ -259,6 +265,12 @@ impl<F> PartContent<F> {
             Self::Notice { .. } => "notice",
             Self::Question { .. } => "question",
         }
+    }
+
+    /// Returns whether it is a chunk of the response's text, with files, buttons or neither.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::Question { .. })
     }
 
     /// Returns its files, in order.

@@ -119,11 +119,13 @@ impl TurnRecord {
         })
     }
 
-    /// Returns the failed parts of the response; of a question, the call's outcome reports it.
+    /// Returns the failed parts of the response; of a question, the call's outcome reports it. A notice that a later one has
+    /// repeated counts as one that hasn't arrived.
     #[must_use]
     pub fn routing_errors(&self) -> Vec<UndeliveredPart> {
         let notice_arrived =
             self.parts.iter().any(|part| part.is_notice() && matches!(part.state, PartState::Sent { .. }));
+        let text_arrived = self.parts.iter().any(Part::has_brought_text);
         let routing_error = |part: &Part| match &part.state {
             PartState::Failed { reason } if part.question.is_none() => Some(UndeliveredPart {
                 part: part.id,
@@ -131,6 +133,7 @@ impl TurnRecord {
                 content: part.content()?.clone(),
                 reason: reason.clone(),
                 notice_arrived,
+                text_arrived,
             }),
             _ => None,
         };

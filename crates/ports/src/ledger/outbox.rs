@@ -15,6 +15,8 @@ use super::{Lease, LedgerError};
 /// - `settle_part` settles a part once, puts its children in its place, writes the one closing notice at the end of its
 ///   response, starts the lane's next part if it [can start](satchel_domain::Part::can_start), and releases an idle
 ///   lane.
+/// - A notice that failed is repeated: as the last part of a turn is sent, all failed notices of the lane are replaced by one
+///   new notice of the newest one's turn. Those that an operator discarded, or that a restored copy holds back, are not.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
 ///   drafts, and whether another send there is in doubt or was left in doubt within two days. Which messages of people
 ///   were stored before the part was first started doesn't depend on clocks, which differ and may be set back.

@@ -1,6 +1,6 @@
 //! The sentences that people and models read.
 
-use satchel_domain::{PartId, Timestamp, TurnId, part::FileForm};
+use satchel_domain::{MessageRef, PartId, Timestamp, TurnId, part::FileForm};
 use uuid::Uuid;
 
 use super::*;
@@ -105,12 +105,34 @@ fn notice_names_loss_reason_and_remedy() {
         (
             "text",
             vec![(text.clone(), failed(refused("too long")))],
-            Some("Part of the text could not be sent: refused: too long."),
+            Some("The text could not be sent: refused: too long."),
         ),
         (
             "text in doubt",
-            vec![(text.clone(), failed(doubtful))],
+            vec![(text.clone(), failed(doubtful.clone()))],
+            Some("The text may have arrived: no answer."),
+        ),
+        (
+            "a part of the text",
+            vec![(text.clone(), sent()), (text.clone(), failed(refused("too long")))],
+            Some("Part of the text could not be sent: refused: too long."),
+        ),
+        (
+            "a part of the text in doubt",
+            vec![(text.clone(), failed(doubtful.clone())), (text.clone(), PartState::Pending)],
             Some("Part of the text may have arrived: no answer."),
+        ),
+        (
+            "all of the text",
+            vec![(text.clone(), failed(refused("no"))), (text.clone(), failed(refused("no"))), (three.clone(), sent())],
+            Some("The text could not be sent: refused: no."),
+        ),
+        (
+            "some of the text in doubt and the rest lost",
+            vec![(text.clone(), failed(doubtful)), (text.clone(), failed(refused("no")))],
+            Some(
+                "Some of my reply could not be sent:\n- some of the text may have arrived: no answer\n- some of the text could not be sent: refused: no",
+            ),
         ),
         (
             "voice",
@@ -121,6 +143,13 @@ fn notice_names_loss_reason_and_remedy() {
     ] {
         assert_eq!(notice(&parts).as_deref(), expected, "{case}");
     }
+}
+
+#[test]
+fn streamed_beginning_of_a_text_is_a_part_of_it() {
+    let streamed = part(1, PartContent::from_text("x"), failed(refused("no"))).into_edit_of(MessageRef("m1".into()));
+    let told = closing_notice(&[streamed], NO_LINKS);
+    assert_eq!(told.as_deref(), Some("Part of the text could not be sent: refused: no."));
 }
 
 #[test]
@@ -249,30 +278,63 @@ fn the_model_is_told_the_same_without_markdown() {
     - my_big.mov is 64 MB, the limit here is 50 MB; kept as #17: /resend 17
     ");
     let discarded = [error(PartContent::from_text("x"), FailureReason::Discarded)];
-    assert!(!receipt(&discarded).expect("a text failed").contains("was told"), "a discard is not announced");
+    insta::assert_snapshot!(receipt(&discarded).expect("a text failed"), @r"
+    Not delivered from your earlier replies; the person has NOT been told:
+    - the text could not be sent: discarded by the operator
+    ");
     assert_eq!(receipt(&errors[1..]), None);
     assert_eq!(receipt(&[]), None);
 }
 
 fn undelivered(content: PartContent, reason: FailureReason, notice_arrived: bool) -> UndeliveredPart {
     let (part, turn) = (PartId(Uuid::from_u128(1)), TurnId(Uuid::from_u128(2)));
-    UndeliveredPart { part, turn, content, reason, notice_arrived }
+    UndeliveredPart { part, turn, content, reason, notice_arrived, text_arrived: false }
 }
 
 /// Catches: a model that relies on a person who knows nothing, as the notice did not arrive either.
 #[test]
-fn the_model_is_told_whether_the_person_knows() {
-    let first_line = |arrived: &[bool]| {
-        let lost = |arrived: &bool| undelivered(PartContent::from_text("x"), refused("x"), *arrived);
-        let receipt = receipt(&arrived.iter().map(lost).collect::<Vec<_>>()).expect("a text failed");
-        receipt.lines().next().map(str::to_owned)
+fn the_model_is_told_what_the_person_knows() {
+    let of_turn = |turn, error| UndeliveredPart { turn: TurnId(Uuid::from_u128(turn)), ..error };
+    let text = || PartContent::from_text("x");
+    let known = of_turn(3, undelivered(document(17, "big.mov", 64_000_000), too_large(), true));
+    let unknown = of_turn(4, undelivered(text(), refused("x"), false));
+    let partial = UndeliveredPart { text_arrived: true, ..of_turn(5, undelivered(text(), refused("y"), false)) };
+    let forbidden = FailureReason::Forbidden { reason: "the topic no longer exists".to_owned() };
+    let outside = of_turn(6, undelivered(text(), forbidden, false));
+    insta::assert_snapshot!(receipt(&[known.clone(), unknown, partial, outside]).expect("much failed"), @r"
+    Not delivered from your earlier replies; the person has NOT been told:
+    - the text could not be sent: refused: x
+    - part of the text could not be sent: refused: y
+    - the text could not be sent: not allowed: the topic no longer exists
+
+    Not delivered from your earlier replies; the person was told:
+    - big.mov is 64 MB, the limit here is 50 MB; kept as #17: /resend 17
+    ");
+    let told = receipt(&[known]).expect("a file failed");
+    assert!(!told.contains("NOT"), "{told}");
+}
+
+/// Catches: a text of which nothing went that is reported as a part of a text.
+#[test]
+fn the_model_is_told_whether_any_of_a_text_arrived() {
+    let lost = |text_arrived, reason| UndeliveredPart {
+        text_arrived,
+        ..undelivered(PartContent::from_text("x"), reason, true)
     };
-    for (arrived, expected) in [
-        (&[true, true][..], "; the person was told:"),
-        (&[false], "; the person has not been told so far:"),
-        (&[true, false], "; the person has not been told of all of it so far:"),
+    let doubtful = || FailureReason::MayHaveArrived { reason: "no answer".to_owned() };
+    let lines = |errors: &[UndeliveredPart]| {
+        let receipt = receipt(errors).expect("a text failed");
+        receipt.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (errors, expected) in [
+        (vec![lost(true, refused("x"))], vec!["- part of the text could not be sent: refused: x"]),
+        (vec![lost(false, refused("x")), lost(false, refused("x"))], vec!["- the text could not be sent: refused: x"]),
+        (vec![lost(false, doubtful())], vec!["- the text may have arrived: no answer"]),
+        (
+            vec![lost(false, doubtful()), lost(false, refused("x"))],
+            vec!["- some of the text may have arrived: no answer", "- some of the text could not be sent: refused: x"],
+        ),
     ] {
-        let expected = format!("Not delivered from your earlier replies{expected}");
-        assert_eq!(first_line(arrived), Some(expected));
+        assert_eq!(lines(&errors), expected);
     }
 }

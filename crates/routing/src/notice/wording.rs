@@ -9,7 +9,7 @@ use satchel_domain::{
 };
 use satchel_ports::LINK_TTL;
 
-use super::{FailedPart, MakeLink};
+use super::{FailedPart, MakeLink, TextLoss};
 
 /// The longest notice in bytes: it fits into one message everywhere, and what it leaves out is counted.
 const MAX_NOTICE_BYTES: usize = 1_500;
@@ -33,7 +33,7 @@ pub(super) fn format_failures(failures: &[FailedPart<'_>], audience: Audience, l
     let mut groups: Vec<(ContentKind, &FailureReason, Vec<&FileItem>)> = Vec::new();
     for failure in failures {
         let files = failure.content.files();
-        for (kind, files) in content_kinds(failure.content)
+        for (kind, files) in content_kinds(failure.content, failure.text_loss)
             .into_iter()
             .map(|kind| (kind, if kind == ContentKind::Files { files } else { &[] }))
         {
@@ -108,17 +108,18 @@ fn files_line_with_links(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ContentKind {
-    Text,
+    Text(TextLoss),
     Voice,
     Files,
 }
 
-fn content_kinds(content: &PartContent) -> Vec<ContentKind> {
+fn content_kinds(content: &PartContent, text_loss: TextLoss) -> Vec<ContentKind> {
+    let text = ContentKind::Text(text_loss);
     match content {
-        PartContent::Text { files, .. } if files.is_empty() => vec![ContentKind::Text],
-        PartContent::Question { .. } => vec![ContentKind::Text],
+        PartContent::Text { files, .. } if files.is_empty() => vec![text],
+        PartContent::Question { .. } => vec![text],
         PartContent::Text { text, .. } if text.trim().is_empty() => vec![ContentKind::Files],
-        PartContent::Text { .. } => vec![ContentKind::Text, ContentKind::Files],
+        PartContent::Text { .. } => vec![text, ContentKind::Files],
         PartContent::Voice { .. } => vec![ContentKind::Voice],
         PartContent::File(_) | PartContent::Album { .. } => vec![ContentKind::Files],
         PartContent::Notice { .. } => Vec::new(),
@@ -126,16 +127,19 @@ fn content_kinds(content: &PartContent) -> Vec<ContentKind> {
 }
 
 fn failure_line(kind: ContentKind, reason: &FailureReason, files: &[&FileItem], audience: Audience) -> String {
+    let subject = match kind {
+        ContentKind::Files => return format!("{}; {}", files_line(reason, files, audience), stored_as(files)),
+        ContentKind::Text(TextLoss::Part) => "part of the text",
+        ContentKind::Text(TextLoss::Unclear) => "some of the text",
+        ContentKind::Text(TextLoss::Whole) => "the text",
+        ContentKind::Voice => "the voice message",
+    };
+    let reason_text = reason_text(reason, audience);
     match (kind, reason) {
-        (ContentKind::Files, reason) => format!("{}; {}", files_line(reason, files, audience), stored_as(files)),
-        (ContentKind::Text, FailureReason::MayHaveArrived { .. }) => {
-            format!("part of the text {}", reason_text(reason, audience))
+        (_, FailureReason::MayHaveArrived { .. }) | (ContentKind::Voice, FailureReason::SynthesisFailed { .. }) => {
+            format!("{subject} {reason_text}")
         }
-        (ContentKind::Text, _) => format!("part of the text could not be sent: {}", reason_text(reason, audience)),
-        (ContentKind::Voice, FailureReason::SynthesisFailed { .. } | FailureReason::MayHaveArrived { .. }) => {
-            format!("the voice message {}", reason_text(reason, audience))
-        }
-        (ContentKind::Voice, _) => format!("the voice message could not be sent: {}", reason_text(reason, audience)),
+        _ => format!("{subject} could not be sent: {reason_text}"),
     }
 }
 

@@ -132,6 +132,7 @@ macro_rules! turns_contract {
             turns::history_survives_until_reset
             turns::notification_in_history_says_what_became_of_it
             turns::failure_says_whether_its_notice_arrived
+            notices::failure_says_whether_text_arrived
             turns::failures_are_reported_once
             turns::stop_is_found_behind_many_messages
             processes::history_is_the_same_in_every_process
@@ -163,6 +164,9 @@ macro_rules! outbox_contract {
             parts::children_keep_parents_position
             parts::response_has_one_closing_notice
             parts::extended_notice_restarts_its_deadline
+            notices::failed_notices_follow_the_next_reply_that_arrives
+            notices::repeated_notice_that_fails_is_repeated_again
+            notices::notices_are_repeated_behind_what_arrives_alone
             parts::waiting_part_respects_retry_at
             parts::discard_fails_unsent_part
             parts::previous_message_is_found

@@ -101,6 +101,11 @@ async fn migrated_group_survives_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reply_to_a_deleted_topic_survives_crash() {
+    run_short_matrix(ShortScenarioKind::TopicDeleted, Arc::new(MatrixStorage::Disk)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn confirmed_call_survives_crash() {
     run_short_matrix(ShortScenarioKind::Confirmed, Arc::new(MatrixStorage::Disk)).await;
 }

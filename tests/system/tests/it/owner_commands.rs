@@ -9,6 +9,7 @@ mod garbage_collection;
 mod init;
 mod links;
 mod login;
+mod lost_replies;
 mod model_choice;
 mod nats;
 mod open_option;

@@ -272,6 +272,7 @@ async fn delivery_failures_wait_for_next_model_call() {
         content: PartContent::from_text("lost"),
         reason: FailureReason::TooLarge { limit: 1 },
         notice_arrived: true,
+        text_arrived: false,
     };
     let mut stage = script_stage(Vec::new(), ToolOutcome::from_text("Script result: 4"));
     stage.turn.unreported_failures = vec![untold()];

@@ -1,5 +1,5 @@
-//! Short scenarios on Telegram: messages of every form, a group that migrates, a tool that needs a confirmation, a script
-//! that is stopped, a chain of tasks, a reminder, and a notification of another program.
+//! Short scenarios on Telegram: messages of every form, a group that migrates, a topic that is deleted, a tool that needs a
+//! confirmation, a script that is stopped, a chain of tasks, a reminder, and a notification of another program.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
+use satchel_domain::{ChannelCapabilities, ConversationId, HistoryMessage, capabilities::StreamRule};
 use satchel_fake_kit::{DUPLICATE_LABEL, FakeFile, Transcript, TranscriptMessage, VisibleItem};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
@@ -51,6 +51,8 @@ pub(crate) enum ShortScenarioKind {
     Arrivals,
     /// A group becomes a supergroup while a turn of it runs.
     Moved,
+    /// A topic of a forum is deleted while a turn of it runs.
+    TopicDeleted,
     /// A side-effecting tool waits for a person's confirmation.
     Confirmed,
     /// A script that has made a file is stopped.
@@ -64,8 +66,16 @@ pub(crate) enum ShortScenarioKind {
 }
 
 impl ShortScenarioKind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Arrivals, Self::Moved, Self::Confirmed, Self::Stopped, Self::Task, Self::Reminded, Self::Notified];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Arrivals,
+        Self::Moved,
+        Self::TopicDeleted,
+        Self::Confirmed,
+        Self::Stopped,
+        Self::Task,
+        Self::Reminded,
+        Self::Notified,
+    ];
 }
 
 /// The tasks of [`ShortScenarioKind::Task`].
@@ -123,6 +133,9 @@ impl ShortScenario {
                 scripted_answer("wait", [text_piece("Asked in the group.")]),
                 scripted_answer("second", [text_piece("Asked in the supergroup.")]),
             ],
+            ShortScenarioKind::TopicDeleted => {
+                vec![scripted_answer("wait", [wait()]), scripted_answer("wait", [text_piece("Asked in the topic.")])]
+            }
             ShortScenarioKind::Confirmed => {
                 vec![
                     scripted_answer("count", [call_piece("tally", json!({}))]),
@@ -175,7 +188,10 @@ impl Scenario for ShortScenario {
             turns: match self.kind {
                 ShortScenarioKind::Arrivals => 9,
                 ShortScenarioKind::Moved | ShortScenarioKind::Reminded | ShortScenarioKind::Notified => 2,
-                ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped | ShortScenarioKind::Task => 1,
+                ShortScenarioKind::TopicDeleted
+                | ShortScenarioKind::Confirmed
+                | ShortScenarioKind::Stopped
+                | ShortScenarioKind::Task => 1,
             },
             script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
             playbook: (self.kind == ShortScenarioKind::Task).then(|| PLAYBOOK.to_owned()),
@@ -201,6 +217,7 @@ impl Scenario for ShortScenario {
         match self.kind {
             ShortScenarioKind::Arrivals => send_arrivals(telegram, files).await,
             ShortScenarioKind::Moved => migrate_group(telegram, files).await,
+            ShortScenarioKind::TopicDeleted => delete_topic(telegram, files).await,
             ShortScenarioKind::Confirmed => confirm_calls(telegram, files).await,
             ShortScenarioKind::Task => {
                 telegram.person_sends(PERSON, PERSON, document("note.txt", "/task judge what=\"a cat\""));
@@ -248,7 +265,7 @@ impl Scenario for ShortScenario {
         }
         // A group that has moved is where it was last used, under an id that the server chooses.
         let [conversation, undisturbed_conversation] =
-            [report, expected].map(|report| &report.conversations[0].conversation);
+            &[report, expected].map(|report| self.shown_in(&report.conversations[0].conversation));
         let (call_messages, reply) = split_call_messages(&outcome.transcript);
         let (_, undisturbed_reply) = split_call_messages(&undisturbed.transcript);
         let expected_items: Vec<VisibleItem> =
@@ -281,6 +298,14 @@ impl Scenario for ShortScenario {
 }
 
 impl ShortScenario {
+    /// Where people read what is sent to a conversation: of a topic that is gone, in its chat.
+    fn shown_in(&self, conversation: &ConversationId) -> ConversationId {
+        match self.kind {
+            ShortScenarioKind::TopicDeleted => conversation.chat(),
+            _ => conversation.clone(),
+        }
+    }
+
     /// Whichever comes first, the person's `/stop` or the end of the turn: the person reads how it ended, and the
     /// script's file is kept.
     fn check_stop(&self, outcome: &RunOutcome, matrix_report: &mut MatrixReport) {
@@ -403,6 +428,17 @@ async fn migrate_group(telegram: &FakeTelegram, files: &SignalFiles) {
     release_waiting_tool(&files.released);
     wait_until("the reply is settled", || files.has_called_or_died("ledger.settle_part")).await;
     telegram.resume_downloads();
+}
+
+/// The reply is refused by the topic and sent to the chat: a death between the two is one in the midst of a send.
+async fn delete_topic(telegram: &FakeTelegram, files: &SignalFiles) {
+    let forum = telegram.forum("Family", &[PERSON]);
+    let topic = telegram.topic(forum, "Taxes");
+    let message = document("first.txt", &format!("@{} wait", telegram.bot().1)).in_topic(topic);
+    telegram.person_sends(forum, PERSON, message);
+    wait_until("the turn runs", || files.reached.exists()).await;
+    telegram.delete_topic(forum, topic);
+    release_waiting_tool(&files.released);
 }
 
 async fn confirm_calls(telegram: &FakeTelegram, files: &SignalFiles) {
