@@ -51,6 +51,8 @@ impl TextLoss {
 #[derive(Debug, Default)]
 struct DeliverySummary<'part> {
     files: usize,
+    /// Whether anything of it has arrived, or is still to be sent.
+    has_arrived: bool,
     text_arrived: bool,
     failures: Vec<(&'part PartContent, &'part FailureReason)>,
 }
@@ -62,14 +64,23 @@ impl<'part> DeliverySummary<'part> {
             return;
         }
         self.files += content.files().len();
+        self.has_arrived |= reason.is_none();
         self.text_arrived |= content.is_text() && reason.is_none();
         self.failures.extend(reason.map(|reason| (content, reason)));
+    }
+
+    /// Whether nothing of it can have arrived.
+    fn is_lost(&self) -> bool {
+        let mut reasons = self.failures.iter().map(|(_, reason)| reason);
+        !self.has_arrived
+            && !self.text_arrived
+            && reasons.all(|reason| !matches!(reason, FailureReason::MayHaveArrived { .. }))
     }
 
     fn failed_parts(&self) -> Vec<FailedPart<'part>> {
         let text_reasons = self.failures.iter().filter(|(content, _)| content.is_text()).map(|(_, reason)| *reason);
         let text_loss = TextLoss::new(self.text_arrived, text_reasons);
-        self.failures.iter().map(|(content, reason)| FailedPart { content, reason, text_loss }).collect()
+        self.failures.iter().map(|&(content, reason)| FailedPart { content, reason, text_loss }).collect()
     }
 }
 
@@ -134,7 +145,8 @@ fn notice_for_person(summary: &DeliverySummary<'_>, links: MakeLink<'_>) -> Opti
         (None, [only]) => Some(format!("{}.", capitalize(only))),
         (Some(count), [only]) => Some(format!("{count}; {only}")),
         (count, _) => {
-            let heading = count.unwrap_or_else(|| "Some of my reply could not be sent".to_owned());
+            let subject = if summary.is_lost() { "My reply" } else { "Some of my reply" };
+            let heading = count.unwrap_or_else(|| format!("{subject} could not be sent"));
             Some(format!("{heading}:\n- {}", failure_lines.join("\n- ")))
         }
     }

@@ -186,12 +186,6 @@ impl<F> Operation<F> {
         self.content().map_or("delete", PartContent::kind)
     }
 
-    /// Returns whether it is a chunk of the response's text, with files, buttons or neither.
-    #[must_use]
-    pub fn is_text(&self) -> bool {
-        matches!(self, Self::Text { .. } | Self::Question { .. })
-    }
-
     /// Returns its files, in order.
     #[must_use]
     pub fn files(&self) -> &[FileItem<F>] {

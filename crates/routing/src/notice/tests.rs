@@ -128,6 +128,13 @@ fn notice_names_loss_reason_and_remedy() {
             Some("The text could not be sent: refused: no."),
         ),
         (
+            "all of the text for two reasons",
+            vec![(text.clone(), failed(refused("no"))), (text.clone(), failed(refused("never")))],
+            Some(
+                "My reply could not be sent:\n- the text could not be sent: refused: no\n- the text could not be sent: refused: never",
+            ),
+        ),
+        (
             "some of the text in doubt and the rest lost",
             vec![(text.clone(), failed(doubtful)), (text.clone(), failed(refused("no")))],
             Some(

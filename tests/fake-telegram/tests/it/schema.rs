@@ -208,6 +208,8 @@ fn people_do_everything(bot: &Bot) -> (i64, i64) {
     let forum = bot.fake.forum("Family", &[1001, friend]);
     let topic = bot.fake.topic(forum, "Taxes");
     bot.fake.person_sends(forum, friend, PersonMessage::text("a").in_topic(topic));
+    bot.fake.close_topic(forum, topic);
+    bot.fake.reopen_topic(forum, topic);
     let group = bot.fake.group("Small", &[1001]);
     bot.fake.migrate(group);
     bot.fake.person_blocks(1001);
