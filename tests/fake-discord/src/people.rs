@@ -162,6 +162,31 @@ impl FakeDiscord {
         });
     }
 
+    /// Lets a moderator pin a message. Gateway Events, Message Update: "Sent when a message is updated"; its time of the last
+    /// edit stays, or there is none.
+    ///
+    /// # Panics
+    /// When there is no such message.
+    pub fn pins_message(&self, message: u64) {
+        self.act(|platform| {
+            let mut told = objects::event(platform, platform.messages.get(&message).expect("the message is there"));
+            told["pinned"] = json!(true);
+            platform.events.push(("MESSAGE_UPDATE", told));
+        });
+    }
+
+    /// Lets a person edit their message and leave its words as they were (Edit Message with the same content): it has the time of
+    /// a new edit, and nothing else changed.
+    ///
+    /// # Panics
+    /// When there is no such message.
+    pub fn person_saves_unchanged(&self, message: u64) {
+        self.act(|platform| {
+            platform.touch(message);
+            platform.events.push(("MESSAGE_UPDATE", objects::event(platform, &platform.messages[&message])));
+        });
+    }
+
     /// Lets a person or a moderator delete a message.
     ///
     /// # Panics

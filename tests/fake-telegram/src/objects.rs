@@ -100,6 +100,10 @@ fn alone(platform: &PlatformState, message: &TelegramMessage) -> Map<String, Val
     }
     put("chat", chat(platform, message.chat));
     put("date", json!(message.date));
+    // Message, sender_tag: "Tag or custom title of the sender of the message; for supergroups only".
+    if let Some(tag) = platform.chat(message.chat).tags.get(&message.from) {
+        put("sender_tag", json!(tag));
+    }
     if let Some(thread) = message.thread {
         put("message_thread_id", json!(thread));
         put("is_topic_message", json!(true));

@@ -90,19 +90,36 @@ impl FakeTelegram {
     /// When there is no such message of theirs.
     pub fn person_edits(&self, chat: i64, person: i64, message: i64, text: &str) {
         let mut state = self.state();
-        let State { platform, inbox, .. } = &mut *state;
-        let now = platform.now();
-        let edited = platform.messages.get_mut(&(chat, message)).expect("a test edits what is there");
+        let edited = state.platform.messages.get_mut(&(chat, message)).expect("a test edits what is there");
         assert!(edited.from == person, "people edit their own messages");
         edited.edits.push(std::mem::replace(&mut edited.words, text::plain_text(text)));
-        // Two edits of one second still have two dates.
-        edited.edit_date = Some(edited.edit_date.map_or(now, |before| now.max(before + 1)));
-        let edited = &platform.messages[&(chat, message)];
-        if platform.is_visible(edited) {
-            let kind =
-                if platform.chat(chat).kind == ChatKind::Channel { "edited_channel_post" } else { "edited_message" };
-            inbox.queue(kind, objects::message(platform, edited));
-        }
+        state.tell_edit(chat, message);
+        drop(state);
+        self.shared.arrived.notify_waiters();
+    }
+
+    /// Lets somebody be the first to react to a message, of which the bot is told as of an edit in which nothing changed:
+    /// no Message has its reactions.
+    ///
+    /// Update, edited_message: "This update may at times be triggered by changes to message fields that are either
+    /// unavailable or not actively used by your bot."
+    ///
+    /// # Panics
+    /// When there is no such message.
+    pub fn person_reacts(&self, chat: i64, message: i64) {
+        self.state().tell_edit(chat, message);
+        self.shared.arrived.notify_waiters();
+    }
+
+    /// Gives a member of a large group a tag, of which the bot is told by an edit of a message of theirs, as of a reaction.
+    ///
+    /// # Panics
+    /// When there is no such message of theirs.
+    pub fn tag_member(&self, chat: i64, member: i64, tag: &str, message: i64) {
+        let mut state = self.state();
+        assert_eq!(state.platform.messages[&(chat, message)].from, member, "it tells of the member's own message");
+        state.platform.chat_mut(chat).tags.insert(member, tag.to_owned());
+        state.tell_edit(chat, message);
         drop(state);
         self.shared.arrived.notify_waiters();
     }
@@ -315,6 +332,21 @@ impl State {
         if platform.is_visible(message) {
             let kind = if platform.chat(chat).kind == ChatKind::Channel { "channel_post" } else { "message" };
             inbox.queue(kind, objects::message(platform, message));
+        }
+    }
+
+    /// Tells the bot of a message as it is now, as of an edit, if it can see it.
+    fn tell_edit(&mut self, chat: i64, id: i64) {
+        let Self { platform, inbox, .. } = self;
+        let now = platform.now();
+        let edited = platform.messages.get_mut(&(chat, id)).expect("a test edits what is there");
+        // Two edits of one second still have two dates.
+        edited.edit_date = Some(edited.edit_date.map_or(now, |before| now.max(before + 1)));
+        let edited = &platform.messages[&(chat, id)];
+        if platform.is_visible(edited) {
+            let kind =
+                if platform.chat(chat).kind == ChatKind::Channel { "edited_channel_post" } else { "edited_message" };
+            inbox.queue(kind, objects::message(platform, edited));
         }
     }
 }

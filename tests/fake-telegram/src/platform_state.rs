@@ -49,6 +49,8 @@ pub(crate) struct FakeChat {
     pub(crate) forbids_voice: bool,
     pub(crate) members: BTreeSet<i64>,
     pub(crate) owner: i64,
+    /// The tags of members.
+    pub(crate) tags: BTreeMap<i64, String>,
     /// What the bot was seen doing there, in the words of `sendChatAction`.
     pub(crate) actions: Vec<String>,
     /// The last id of a chat that counts for itself.
@@ -100,6 +102,7 @@ impl FakeChat {
             forbids_voice: false,
             members: BTreeSet::new(),
             owner: 0,
+            tags: BTreeMap::new(),
             actions: Vec::new(),
             last_message: 0,
         }

@@ -59,6 +59,13 @@ async fn sessions_receive_snapshot_and_all_later_events() {
     bot.fake.person_edits(CHANNEL, ADA, said, "look again");
     let told = events.event("MESSAGE_UPDATE").await;
     assert!(told["edited_timestamp"].is_string() && told["content"] == "look again", "{told}");
+    bot.fake.pins_message(said);
+    let pinned = events.event("MESSAGE_UPDATE").await;
+    assert_eq!((&pinned["pinned"], &pinned["edited_timestamp"]), (&json!(true), &told["edited_timestamp"]));
+    bot.fake.person_saves_unchanged(said);
+    let saved = events.event("MESSAGE_UPDATE").await;
+    assert!(saved["edited_timestamp"].as_str() > told["edited_timestamp"].as_str(), "{saved}");
+    assert_eq!((&saved["content"], &saved["attachments"][0]["id"]), (&told["content"], &told["attachments"][0]["id"]));
     bot.fake.resolves_embeds(said);
     assert_eq!(events.event("MESSAGE_UPDATE").await["embeds"][0]["type"], "link");
     bot.fake.person_deletes(said);

@@ -97,6 +97,27 @@ async fn albums_edits_replies_forwards_and_topics_are_told() {
     assert_eq!(bot.ask("sendMessage", answer).await["is_topic_message"], true);
 }
 
+/// Update, edited_message: "This update may at times be triggered by changes to message fields that are either unavailable or not
+/// actively used by your bot."
+#[tokio::test]
+async fn reactions_and_tags_are_told_as_edits_in_which_nothing_changed() {
+    let bot = Bot::start().await;
+    let group = bot.fake.supergroup("Family", &[1001]);
+    let photo = PersonMessage::file(FileKind::Photo, FakeFile::photo("a.png", 640, 480, 1, 5_000));
+    let private = bot.fake.person_sends(bot.chat, 1001, photo.caption("look"));
+    bot.fake.person_reacts(bot.chat, private);
+    let command = bot.fake.person_says(group, 1001, "/files");
+    bot.fake.tag_member(group, 1001, "Cook", command);
+    let updates = told(&bot).await;
+    let is_of_edit = |name: &str| ["edit_date", "sender_tag"].contains(&name);
+    for (original, edit, tag) in [(0, 1, Value::Null), (2, 3, json!("Cook"))] {
+        let (original, mut edit) = (&updates[original]["message"], updates[edit]["edited_message"].clone());
+        assert!(edit["edit_date"].is_i64() && edit["sender_tag"] == tag, "{edit}");
+        edit.as_object_mut().expect("a message").retain(|name, _| !is_of_edit(name));
+        assert_eq!(&edit, original, "nothing else changed");
+    }
+}
+
 #[tokio::test]
 async fn unknown_updates_are_queued_unchanged() {
     let bot = Bot::start().await;

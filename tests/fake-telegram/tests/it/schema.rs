@@ -219,6 +219,9 @@ fn people_do_everything(bot: &Bot) -> (i64, i64) {
     let channel = bot.fake.channel("News", 1001);
     let post = bot.fake.person_says(channel, 1001, "helo");
     bot.fake.person_edits(channel, 1001, post, "hello");
+    bot.fake.person_reacts(channel, post);
+    let greeting = bot.fake.person_says(forum, friend, "/start");
+    bot.fake.tag_member(forum, friend, "Cook", greeting);
     bot.fake.kick(bot.fake.group("Tiny", &[1001]), 1001);
     (forum, channel)
 }
