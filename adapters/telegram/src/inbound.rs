@@ -5,6 +5,7 @@
 
 mod albums;
 mod callback_queries;
+mod content_digest;
 mod fallback_text;
 mod files;
 mod polling;

@@ -212,6 +212,10 @@ pub struct InboundMessage {
     /// The files that came with it, in the sender's order.
     #[serde(default)]
     pub files: Vec<FileReference>,
+    /// The digest of what the sender wrote and attached, as the platform has it, where the adapter tells: without what `text` and
+    /// `files` repeat of other messages, and the names that it puts in place of ids. An edit with the same digest is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_digest: Option<Sha256>,
     /// Files that a program in front of the channel names by address, in its order. A person can't write one: markers in
     /// `text` are plain text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -283,6 +287,7 @@ impl InboundMessage {
             sent_at: None,
             text: String::new(),
             files: Vec::new(),
+            content_digest: None,
             references: Vec::new(),
             context: None,
             album: None,

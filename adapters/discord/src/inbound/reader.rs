@@ -1,5 +1,6 @@
 //! Interprets events: a message for the bot with its files, a slash command, a pressed button, or nothing. Pure.
 
+mod content_digest;
 mod text;
 
 use std::{iter, sync::Arc};
@@ -12,7 +13,10 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::text::{BotMentions, MentionNames, ParsedText, ReplyDisclosure, describe_content};
+use self::{
+    content_digest::digest_content,
+    text::{BotMentions, MentionNames, ParsedText, ReplyDisclosure, describe_content},
+};
 use super::{
     interactions::{InteractionResponseKind, PendingInteraction},
     wire::{
@@ -198,6 +202,7 @@ impl InboundReader {
             sent_at: sent_at(head.id.0, head.edited_timestamp.as_deref().filter(|_| edited)),
             text,
             files,
+            content_digest: Some(digest_content(content)),
             message: Some(MessageRef(id)),
             raw: stored_message(raw),
             redacted_forms,

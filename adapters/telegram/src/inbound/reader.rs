@@ -17,6 +17,7 @@ use self::{
 };
 use super::{
     albums::{Album, AlbumTracker},
+    content_digest::digest_content,
     fallback_text::describe_content,
     files::{file_references, quoted_file_references},
     text::{BotIdentity, LeadingCommand, ParsedText, parse_forwarded, parse_text},
@@ -232,6 +233,7 @@ impl InboundReader {
             sent_at: Some(Timestamp(sent_at.saturating_mul(1_000))),
             text,
             files,
+            content_digest: Some(digest_content(raw, &parsed.files, parsed.fallback_text.as_deref())),
             album: head.media_group_id.clone(),
             message: Some(MessageRef(head.message_id.to_string())),
             raw: stored_update(update),

@@ -16,7 +16,8 @@ use super::{ClaimMode, ClaimedLane, LedgerError};
 /// - `receive` of an edit replaces its original while no turn has started with it or consumed it.
 ///   The same holds for an earlier edit of it. One that comes too late is a message of its own, with what it corrects as its
 ///   [`earlier_text`](satchel_domain::InboundMessage::earlier_text).
-/// - `receive` of an edit that changes neither text nor files is a duplicate of the newest version.
+/// - `receive` of an edit that changes neither text nor files is a duplicate of the newest version, and so is one with the same
+///   [`content_digest`](satchel_domain::InboundMessage::content_digest).
 /// - Messages of one sender's album that arrive before their turn starts are one turn; each postpones its `ready_at`.
 /// - `record_undecodable` stores an update unchanged, once per channel and key; of each channel, the newest thousand.
 /// - A channel has one checkpoint, the last one that was saved.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_domain::{InboundMessage, TurnId};
+use satchel_domain::{InboundMessage, Sha256, TurnId};
 use satchel_ports::{
     Clock,
     ledger::{ClaimMode, Lease, Ledger, LedgerError, ReleaseMode},
@@ -142,6 +142,30 @@ pub async fn edit_without_change_is_a_duplicate(fixture: &impl LedgerFixture) {
         assert!(repeated.duplicate, "{key}: {repeated:?}");
     }
     assert_eq!(waiting().await, ["look here"], "an old edit that changed nothing undoes no later one");
+}
+
+/// Catches: an edit in which only the message that is quoted has changed, or a name, and that is answered as a message; and one that
+/// changes what its sender wrote, and isn't.
+pub async fn edit_with_the_same_digest_is_a_duplicate(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let version = |key: &str, quoted: &str, written: &str| InboundMessage {
+        edit_of: (key != "1").then(|| "1".to_owned()),
+        content_digest: Some(Sha256::digest(written)),
+        ..with_files(message(key, &format!("> {quoted}\n\n{written}")), &[quoted])
+    };
+    let (lease, turn) = receive(&ledger, &version("1", "a.jpg", "print it")).await;
+    let received = async |edit: &InboundMessage| {
+        let received = ledger.inbox.receive(edit, ClaimMode::IfFree).await.unwrap();
+        (received.turn, received.duplicate)
+    };
+    assert_eq!(received(&version("1e", "b.jpg", "print it")).await, (turn, true), "while it is answered");
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert_eq!(received(&version("1f", "c.jpg", "print it")).await, (turn, true), "once it is answered");
+    let (edited, is_duplicate) = received(&version("1g", "a.jpg", "print that")).await;
+    assert!(edited != turn && !is_duplicate, "its sender changed it");
+    assert_eq!(received(&version("1h", "d.jpg", "print that")).await, (edited, true), "its newest version counts");
+    let without = InboundMessage { content_digest: None, ..version("1i", "a.jpg", "print that") };
+    assert_eq!(received(&without).await, (edited, true), "text and files are the same");
 }
 
 /// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.

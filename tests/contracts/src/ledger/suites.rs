@@ -42,6 +42,7 @@ macro_rules! inbox_contract {
             inbox::late_edit_names_what_it_corrects
             inbox::edit_names_the_commands_before_it
             inbox::edit_without_change_is_a_duplicate
+            inbox::edit_with_the_same_digest_is_a_duplicate
             inbox::edit_after_journalling_is_own_turn
             inbox::edit_of_unknown_message_is_stored
             inbox::repeated_edit_is_deduplicated

@@ -131,6 +131,7 @@ fn words_in_a_direct_channel_are_a_message() {
     let expected = InboundMessage {
         sent_at: Some(Timestamp(1_420_070_400_000)),
         text: "hello".into(),
+        content_digest: Some(digest_content(&Message::read(&came).unwrap().content)),
         message: Some(MessageRef("1000".into())),
         raw: came.clone(),
         ..InboundMessage::new(
@@ -295,6 +296,36 @@ fn an_edit_names_what_it_replaces() {
     assert_eq!((read.edit_of.as_deref(), read.text.as_str()), (Some("1000"), "hallo"));
     assert_eq!(read.message, Some(MessageRef("1000".into())));
     assert_eq!(read.sent_at, Some(Timestamp(1_795_338_060_000)), "when it was edited");
+}
+
+/// Catches: an update that is taken for an edit because somebody else was renamed, or has changed the message that is answered.
+#[test]
+fn only_what_the_sender_wrote_makes_an_edit() {
+    let digest = |more: Value| {
+        let edited = with(direct(json!({ "edited_timestamp": "2026-11-22T09:01:00+00:00" })), more);
+        taken(reader().read("MESSAGE_UPDATE", &edited)).content_digest.expect("the adapter tells")
+    };
+    let mention = |name: &str| {
+        let bob = json!({ "id": "43", "username": "bob", "global_name": name, "discriminator": "0" });
+        json!({ "content": "ask <@43>", "mentions": [bob] })
+    };
+    assert_eq!(digest(mention("Bob")), digest(mention("Robert")));
+    let answer = |quoted: Value| {
+        let said = with(direct(json!({ "id": "990", "author": bob() })), quoted);
+        json!({ "type": 19, "content": "print it", "referenced_message": said })
+    };
+    let answered = answer(json!({ "content": "my plan" }));
+    assert_eq!(
+        digest(answered.clone()),
+        digest(answer(json!({ "content": "our plan", "attachments": [pdf(json!({}))] })))
+    );
+    assert_eq!(digest(answered), digest(json!({ "content": "print it", "pinned": true, "flags": 4, "embeds": [{}] })));
+
+    let file =
+        |id: &str, url: &str| json!({ "content": "print it", "attachments": [pdf(json!({ "id": id, "url": url }))] });
+    assert_eq!(digest(file("2000", "https://cdn.example/a")), digest(file("2000", "https://cdn.example/b")));
+    assert_ne!(digest(file("2000", "https://cdn.example/a")), digest(file("2001", "https://cdn.example/a")));
+    assert_ne!(digest(json!({ "content": "print it" })), digest(json!({ "content": "print that" })));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use satchel_domain::{FileReference, InboundMessage, InboxId, Sha256, TurnId};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
@@ -43,8 +43,14 @@ impl EarlierVersion {
         self.message.get(field).and_then(Value::as_str)
     }
 
-    /// Whether an edit changes nothing that is read of it: platforms report those, too.
+    /// Whether an edit changes nothing of it: platforms report those, too. Its sender wrote the same, whatever the message shows of
+    /// others by now, or nothing is read of it that differs.
     pub(super) fn is_same(&self, edit: &InboundMessage) -> bool {
+        let known = self.message.get("content_digest");
+        edit.content_digest.is_some_and(|digest| known == Some(&json!(digest))) || self.reads_the_same(edit)
+    }
+
+    fn reads_the_same(&self, edit: &InboundMessage) -> bool {
         let files = self.files();
         let is_same_file = |(known, sent): (&FileReference, &FileReference)| match is_forgotten(known) {
             // Of some only their place is known.

@@ -1,6 +1,7 @@
 //! Updates as the Bot API documents them, and what each of them means.
 
 mod anonymous;
+mod edits;
 mod quoting;
 
 use serde_json::json;
@@ -88,6 +89,7 @@ fn words_in_a_private_chat_are_a_message() {
     let expected = InboundMessage {
         sent_at: Some(Timestamp(1_700_000_000_000)),
         text: "hello".into(),
+        content_digest: Some(digest_content(&came["message"], &[], None)),
         message: Some(MessageRef("10".into())),
         raw: came,
         ..InboundMessage::new(
