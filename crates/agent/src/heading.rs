@@ -60,8 +60,11 @@ fn describe_correction(earlier: &str) -> String {
     let shown: String = earlier.chars().take(MAX_EARLIER_CHARS).collect();
     let rest = if shown.len() < earlier.len() { "…" } else { "" };
     let quoted = escape_markers(quote_lines(&format!("{shown}{rest}")));
+    // The model has not read commands, and doesn't know what they did.
+    let command = if earlier.starts_with('/') { ", and what a command did is not undone" } else { "" };
     format!(
-        ". The sender has edited an earlier message, which said until then:{quoted}\nThis correction counts in its place:"
+        ". The sender has edited an earlier message, which said until then:{quoted}\n\
+         This correction counts in its place{command}:"
     )
 }
 
@@ -122,6 +125,9 @@ mod tests {
             "Monday 2026-11-23 17:05 (UTC), on telegram. The sender has edited an earlier message, which said until then:\n\
              > meet at five\n> bring bread\nThis correction counts in its place:"
         );
+        let command = edited("/remind in 2h water the plants");
+        let counts = "\nThis correction counts in its place, and what a command did is not undone:";
+        assert!(command.ends_with(&format!("\n> /remind in 2h water the plants{counts}")), "{command}");
         assert!(edited(" ").ends_with("which had no text until then. This correction counts in its place:"));
         let reference = reference_block::AttachmentReference::new("https://files.example.org/d/s3cr3t".to_owned());
         let referring = edited(&reference_block::append("read this", &[reference]));

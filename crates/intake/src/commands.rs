@@ -185,20 +185,28 @@ impl ChatCommand {
     }
 }
 
-/// Returns the reply to a message whose sender has edited a command that was run already; `None` for any other message. Nobody
-/// expects that a correction runs a command once more.
+/// What a person reads whose edit gives a command.
+pub(crate) const EDITED_COMMAND_TEXT: &str =
+    "I don't run edited commands, so I did nothing. Please send it again as a new message.";
+
+/// Returns the reply to an edit that gives a command; `None` for any other message.
 #[must_use]
-pub fn edited_command_reply(message: &InboundMessage) -> Option<CommandReply> {
-    corrects_command(message).then(|| CommandReply {
-        response: OutgoingResponse::from_text(
-            "You edited a command that I have already run, so I did nothing. Please send the command as a new message.",
-        ),
+pub fn edited_command_reply(message: &InboundMessage, command: &ChatCommand) -> Option<CommandReply> {
+    is_edited_command(message, command).then(|| CommandReply {
+        response: OutgoingResponse::from_text(EDITED_COMMAND_TEXT),
         history: HistoryChange::Append(Vec::new()),
         setting: None,
         buttons: Vec::new(),
         changes: Vec::new(),
         answered: None,
     })
+}
+
+/// Whether a message gives its command by an edit of what was read before, or may have been. Such a command is never run: nobody
+/// expects that a correction does something once more. That a command is unknown is said of an edit, too.
+pub(crate) fn is_edited_command(message: &InboundMessage, command: &ChatCommand) -> bool {
+    let is_edit = message.earlier_text.is_some() || message.edits_forgotten;
+    is_edit && !matches!(command, ChatCommand::Explain(Explanation::Hint { .. }))
 }
 
 /// Whether a version of a message that its sender has edited since was a command that was run, or may have been one.

@@ -7,15 +7,17 @@ use satchel_ports::ledger::{
 
 use crate::{
     access::AccessPolicy,
-    commands::{ChatCommand, CommandFeatures, corrects_command, explanation_text},
+    commands::{
+        ChatCommand, CommandFeatures, EDITED_COMMAND_TEXT, corrects_command, explanation_text, is_edited_command,
+    },
 };
 
 /// Decides about the messages that wait behind a running turn.
 ///
 /// Text-only neighbours are put before the model; the first message with files, typed or referred to in a block, or
 /// with a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes
-/// after it must not overtake it. A person's `/stop`, decision about a tool call and request for help count at any
-/// position and block nothing.
+/// after it must not overtake it. A person's `/stop`, decision about a tool call, request for help and edited command count at
+/// any position and block nothing.
 ///
 /// Where others can write too, so does a message of another person than the turn's: it gets a turn of its own, with its
 /// sender's rights.
@@ -65,17 +67,15 @@ fn may_join(turn: &QueuedTurn, queued: &QueuedMessage) -> bool {
 }
 
 /// The command by which a message may change what runs. One with files is none: what it brings must not be consumed unseen.
-/// Nor is what Satchel itself has queued: a model may have written the prompt of a reminder, and only people decide. An edit of
-/// a command that was run runs nothing, except that a decision may be corrected.
+/// Nor is what Satchel itself has queued: a model may have written the prompt of a reminder, and only people decide. Nor is an
+/// edit of what was read before.
 pub(crate) fn person_command(queued: &QueuedMessage) -> Option<ChatCommand> {
     command_of(&queued.message, !queued.files.is_empty())
 }
 
 fn command_of(message: &InboundMessage, has_files: bool) -> Option<ChatCommand> {
     let is_persons = message.system_task.is_none() && !has_files;
-    let command = ChatCommand::parse(&message.text).filter(|_| is_persons)?;
-    let is_decision = matches!(command, ChatCommand::Allow(_) | ChatCommand::Refuse(_));
-    (is_decision || !corrects_command(message)).then_some(command)
+    ChatCommand::parse(&message.text).filter(|command| is_persons && !is_edited_command(message, command))
 }
 
 /// Whether a message is for the process that runs a turn now, and of use before that turn has ended: what
@@ -87,12 +87,20 @@ pub(crate) fn is_about_running_turn(message: &InboundMessage) -> bool {
     )
 }
 
-/// Returns the help that a message requests.
+/// Returns the help that a message requests, or what is said of an edited command.
 fn immediate_reply(queued: &QueuedMessage, access: &AccessPolicy, features: CommandFeatures) -> Option<ImmediateReply> {
-    let QueuedMessage { turn, message, .. } = queued;
-    let ChatCommand::Explain(topic) = person_command(queued)? else { return None };
-    let is_owner = access.is_owner(message.conversation.channel(), &message.sender);
-    let text = explanation_text(&topic, is_owner, features);
+    let QueuedMessage { turn, message, files, .. } = queued;
+    if message.system_task.is_some() || !files.is_empty() {
+        return None;
+    }
+    let text = match ChatCommand::parse(&message.text)? {
+        command if is_edited_command(message, &command) => EDITED_COMMAND_TEXT.to_owned(),
+        ChatCommand::Explain(topic) => {
+            let is_owner = access.is_owner(message.conversation.channel(), &message.sender);
+            explanation_text(&topic, is_owner, features)
+        }
+        _ => return None,
+    };
     Some(ImmediateReply { turn: *turn, reply_to: message.message.clone(), text })
 }
 
@@ -160,17 +168,39 @@ mod tests {
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, "b", 0)]), ["a", "b"]);
     }
 
-    /// Catches: `/new` that has run and is edited to `/stop`, which stops a turn that began since.
+    /// Catches: `/new` that has run and is edited to `/stop`, which stops a turn that began since; and a call that an edit allows.
     #[test]
-    fn edit_of_a_command_that_was_run_stops_nothing() {
-        let edited = |earlier: &str, text: &str| {
+    fn edited_command_is_answered_at_once_and_changes_nothing_that_runs() {
+        for (earlier, text) in [
+            ("/new", "/stop"),
+            ("stop", "/stop"),
+            ("/stpo", "/stop"),
+            ("/allow A1", "/refuse A1"),
+            ("/refuse A1", "/allow A1"),
+            ("hm", "/allow A1"),
+            ("", "/new"),
+            ("hlep", "/help"),
+        ] {
             let mut edit = waiting(1, text, 0);
             edit.message.earlier_text = Some(earlier.to_owned());
-            requests(&[edit])
-        };
-        assert_eq!(edited("/new", "/stop").stop, None);
-        assert!(edited("stop", "/stop").stop.is_some() && edited("/stpo", "/stop").stop.is_some());
-        assert_eq!(edited("/allow A1", "/refuse A1").decisions.len(), 1);
+            let found = requests(&[edit.clone(), waiting(2, "and more", 0)]);
+            let replies: Vec<_> = found.immediate_replies.iter().map(|it| (it.turn, it.text.as_str())).collect();
+            assert_eq!(replies, [(edit.turn, EDITED_COMMAND_TEXT)], "{earlier} to {text}");
+            assert_eq!((found.stop, found.decisions), (None, Vec::new()), "{earlier} to {text}");
+            assert_eq!(found.inject.iter().map(|it| it.text.as_str()).collect::<Vec<_>>(), ["and more"]);
+
+            edit.message.edits_forgotten = true;
+            edit.message.earlier_text = None;
+            assert_eq!(requests(&[edit]).immediate_replies.len(), 1, "nobody knows what it was");
+        }
+    }
+
+    /// A message that nobody has read yet is what its edit says.
+    #[test]
+    fn edit_in_the_place_of_an_unread_message_is_a_command() {
+        let mut edit = waiting(1, "/stop", 0);
+        edit.message.edit_of = Some("0".into());
+        assert_eq!(requests(std::slice::from_ref(&edit)).stop, Some(edit.id));
     }
 
     /// Catches: `/task pay` that has run and is edited to words which the model of another turn takes for an order.

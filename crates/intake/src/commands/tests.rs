@@ -78,23 +78,27 @@ fn command_one_letter_off_gets_hint(#[case] text: &str, #[case] nearest: Option<
 #[rstest]
 #[case::run_already(&["/forget 2"], true)]
 #[case::run_before_another_edit(&["/forget 2", "hm"], true)]
-#[case::only_explained(&["/flies"], false)]
-#[case::no_command(&["files, please"], false)]
+#[case::only_explained(&["/flies"], true)]
+#[case::no_command(&["files, please"], true)]
+#[case::without_text(&[""], true)]
 #[case::no_edit(&[], false)]
-fn edited_command_is_not_run_again(#[case] earlier: &[&str], #[case] is_refused: bool) {
+fn edited_command_is_not_run(#[case] earlier: &[&str], #[case] is_refused: bool) {
     let (last, before) = earlier.split_last().map_or((None, &[][..]), |(last, before)| (Some(*last), before));
     let message = InboundMessage {
-        text: "/forget 3".into(),
         earlier_text: last.map(str::to_owned),
         earlier_commands: before.iter().map(|&text| text.to_owned()).collect(),
         ..InboundMessage::new(conversation(), "1".into(), Sender::new("owner", "Owner"))
     };
-    let reply = edited_command_reply(&message).map(|reply| reply.response.text.unwrap());
-    let expected =
-        "You edited a command that I have already run, so I did nothing. Please send the command as a new message.";
-    assert_eq!(reply.as_deref(), is_refused.then_some(expected));
-    let forgotten = InboundMessage { edits_forgotten: true, ..message };
-    assert!(edited_command_reply(&forgotten).is_some(), "it may have been one");
+    let forgotten = InboundMessage { edits_forgotten: true, ..message.clone() };
+    let expected = "I don't run edited commands, so I did nothing. Please send it again as a new message.";
+    for text in ["/forget 3", "/help", "/new", "/remind in 2h water the plants", "/allow A1"] {
+        let command = ChatCommand::parse(text).unwrap();
+        let reply = edited_command_reply(&message, &command).map(|reply| reply.response.text.unwrap());
+        assert_eq!(reply.as_deref(), is_refused.then_some(expected), "{text}");
+        assert!(edited_command_reply(&forgotten, &command).is_some(), "it may have been run: {text}");
+    }
+    let unknown = ChatCommand::parse("/flies").unwrap();
+    assert_eq!(edited_command_reply(&message, &unknown), None, "the hint says what to send");
 }
 
 #[tokio::test]

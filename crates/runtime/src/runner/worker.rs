@@ -465,7 +465,7 @@ async fn start_turn(
         return Ok(TurnStart::Answered(reply));
     }
     let Some((message, command)) = find_command(turn) else { return Ok(TurnStart::Conversation) };
-    if let Some(reply) = commands::edited_command_reply(message) {
+    if let Some(reply) = commands::edited_command_reply(message, &command) {
         return Ok(TurnStart::Answered(reply));
     }
     let command_context = CommandContext {

@@ -168,6 +168,33 @@ async fn discord_question_is_for_requester_and_counts_once() {
     assert_eq!(discord.transcript().files(FAMILY).len(), 1, "it ran once");
 }
 
+/// Catches: a pin, a preview or a changed name that is answered as an edit, and an edited command that is run.
+#[tokio::test(flavor = "multi_thread")]
+async fn discord_answers_real_edits_and_runs_no_edited_command() {
+    let harness = DiscordPeopleHarness::start().await;
+    let (discord, anns) = (&harness.discord, harness.discord.direct(ANN));
+    let greeting = discord.person_says(anns, ANN, &format!("hello <@{BOB}>"));
+    harness.wait_for_message(anns, 0).await;
+    discord.person_edits(anns, ANN, greeting, &format!("hello again <@{BOB}>"));
+    harness.wait_for_message(anns, 1).await;
+    let command = discord.person_says(anns, ANN, "/files");
+    let answer = harness.wait_for_message(anns, 2).await.content;
+    assert!(answer.starts_with("No files here yet"), "{answer}");
+
+    discord.person(BOB, "Robert");
+    for message in [greeting, command] {
+        discord.pins_message(message);
+        discord.resolves_embeds(message);
+        discord.person_saves_unchanged(message);
+    }
+    discord.person_edits(anns, ANN, command, "/new");
+    let answer = harness.wait_for_message(anns, 3).await.content;
+    assert_eq!(answer, "I don't run edited commands, so I did nothing. Please send it again as a new message.");
+    discord.person_says(anns, ANN, "/files");
+    let answer = harness.wait_for_message(anns, 4).await.content;
+    assert!(answer.starts_with("No files here yet"), "{answer}");
+}
+
 /// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with;
 /// and whoever might decide about a call is revoked before they do.
 #[tokio::test(flavor = "multi_thread")]

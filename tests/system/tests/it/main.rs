@@ -19,6 +19,7 @@ mod discord_people;
 mod documents;
 mod download;
 mod durability;
+mod edits;
 mod examples;
 mod fault_matrix;
 mod file_numbers;
