@@ -36,7 +36,7 @@ pub struct TurnResult {
     /// The setting of the conversation that changes, if one does.
     pub setting: Option<ConversationSetting>,
     pub steered: Vec<InboxId>,
-    /// What those of them that a model has read said then.
+    /// What those of them that a model has read, and the one that stopped the turn, said then.
     pub injected_texts: BTreeMap<InboxId, String>,
     /// The failures that were reported to the model.
     pub reported_failures: Vec<PartId>,

@@ -46,6 +46,9 @@ pub const MAX_CRASHES: u32 = 3;
 /// How often a running turn polls for a `/stop` in case no wake-up arrived.
 const STOP_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
+/// What a message that stops a turn says.
+const STOP_TEXT: &str = "/stop";
+
 /// How long a turn runs before activity is shown.
 const ACTIVITY_DELAY: Duration = Duration::from_millis(300);
 
@@ -164,7 +167,12 @@ pub async fn run_turn(
             .chain(scope.confirmations.consumed_messages())
             .chain(loop_end.stop)
             .collect(),
-        injected_texts: rounds.steered_texts(),
+        // An edit that has meanwhile taken the place of the stop is one of a command that was run.
+        injected_texts: rounds
+            .steered_texts()
+            .into_iter()
+            .chain(loop_end.stop.map(|stop| (stop, STOP_TEXT.to_owned())))
+            .collect(),
         // Nothing was reported to a model that gave no answer, and nothing in a task.
         reported_failures: match rounds.model_answered && task.is_none() {
             true => turn.unreported_failures.iter().map(|error| error.part).collect(),

@@ -258,6 +258,8 @@ async fn stop_keeps_collected_files_and_is_consumed() {
     assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
     assert_eq!(played.completed.ending, Ending::Cancelled);
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
+    let read: Vec<&str> = played.completed.injected_texts.values().map(String::as_str).collect();
+    assert_eq!(read, ["/stop"], "an edit that takes its place meanwhile stops nothing else");
     assert_eq!(played.completed.response.attachments.len(), 1);
     assert_eq!(played.completed.response.text.as_deref(), Some("Stopped, as you asked."));
 }

@@ -409,8 +409,8 @@ pub struct CompletedTurn {
     pub setting: Option<ConversationSetting>,
     /// The injected messages that the turn consumed besides its own.
     pub steered: Vec<InboxId>,
-    /// What those of them that a model has read said then: an edit that has taken the place of one stays queued, as a
-    /// correction of this text.
+    /// What those of them that a model has read, and the one that stopped the turn, said then: an edit that has taken the place
+    /// of one stays queued, as a correction of this text.
     pub injected_texts: BTreeMap<InboxId, String>,
     /// The failed parts that were reported to the model in this turn.
     pub reported_failures: Vec<PartId>,
