@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ChannelName, ConversationId, Filename, HistoryMessage, InboxId, MessageRef, Sha256, StoredBlob, SystemTask,
-    Timestamp, attachment::FORGOTTEN_NAME, reference_block::AttachmentReference,
+    Timestamp, attachment::FORGOTTEN_NAME, quoting, reference_block::AttachmentReference,
 };
 
 /// The id of the sender of Satchel's own messages, such as the start of a task that nobody requested; their keys start with it.
@@ -80,6 +80,9 @@ pub struct FileReference {
     /// ledger fills it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten_id: Option<Sha256>,
+    /// Why the channel can't read it, where that is known already. It is refused with this reason, and never fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
 }
 
 /// A file of a message that its sender replies to, forwards or edits.
@@ -108,7 +111,15 @@ impl FileReference {
             platform_id: None,
             quoted: None,
             forgotten_id: None,
+            unreadable: None,
         }
+    }
+
+    /// Something in a message that the channel can't read, under a name that says what it is. The person and the model are
+    /// told so, as of a file that is refused.
+    #[must_use]
+    pub fn unreadable(name: &str, reason: &str) -> Self {
+        Self { unreadable: Some(reason.to_owned()), ..Self::new(name.to_owned(), Filename::from_untrusted(name)) }
     }
 
     /// A file whose bytes are in the blob store already. They are kept for as long as the message waits, and the channel
@@ -232,6 +243,10 @@ pub struct InboundMessage {
     /// Whether it is the press of a button: then `message` is the bot's own, which has the button.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pressed: bool,
+    /// The message from which its conversation was started, such as that of a thread. The ledger puts it before the first
+    /// message of the conversation that has one, and drops it from all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Box<ConversationOpening>>,
     /// The update as the platform sent it.
     #[serde(default)]
     pub raw: serde_json::Value,
@@ -241,6 +256,28 @@ pub struct InboundMessage {
     /// What it becomes where other people whom it quotes or names may not talk to Satchel. Never stored.
     #[serde(skip)]
     pub redacted_forms: Vec<RedactedForm>,
+}
+
+/// A message from which a conversation was started, and which is no message of that conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ConversationOpening {
+    /// The person who wrote it; `None` if it was a program, or can't be read.
+    #[serde(skip)]
+    pub author: Option<Sender>,
+    /// Its quotation.
+    pub text: String,
+    /// What takes the place of text and files if its author may not talk to Satchel.
+    #[serde(skip)]
+    pub redacted_text: String,
+    /// Its files. They become files of the message that it is put before.
+    #[serde(skip)]
+    pub files: Vec<FileReference>,
+    /// How many of the last files of that message are its own.
+    #[serde(default)]
+    pub file_count: usize,
+    /// The key that it has if it was written to Satchel in the same conversation; then it isn't quoted.
+    #[serde(skip)]
+    pub key: Option<String>,
 }
 
 /// What takes the place of a message's content where a person whom it quotes or names may not talk to Satchel. If
@@ -258,6 +295,17 @@ pub struct RedactedForm {
 }
 
 impl InboundMessage {
+    /// Puts the message from which the conversation was started before this one, and its files behind this one's.
+    #[must_use]
+    pub fn opened_by(mut self, opening: ConversationOpening) -> Self {
+        let ConversationOpening { text, files, .. } = opening;
+        let file_count = files.len();
+        self.text = quoting::prepend_opening(&text, &self.text);
+        self.files.extend(files);
+        self.opening = Some(Box::new(ConversationOpening { text, file_count, ..ConversationOpening::default() }));
+        self
+    }
+
     /// Marks its files as those that the conversation may have already, whichever form it takes.
     #[must_use]
     pub fn with_quoted_files(mut self) -> Self {
@@ -293,6 +341,7 @@ impl InboundMessage {
             album: None,
             message: None,
             pressed: false,
+            opening: None,
             raw: serde_json::Value::Null,
             system_task: None,
             redacted_forms: Vec::new(),

@@ -48,7 +48,8 @@ pub use error_chain::error_chain;
 pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, LoginId, PartId, TurnId};
 pub use inbound::{
-    FileReference, InboundMessage, QuotedFile, RedactedForm, RefusedFile, SATCHEL_SENDER_ID, Sender, UndecodableUpdate,
+    ConversationOpening, FileReference, InboundMessage, QuotedFile, RedactedForm, RefusedFile, SATCHEL_SENDER_ID,
+    Sender, UndecodableUpdate,
 };
 pub use message::{HistoryMessage, MessageOrigin, NotificationDelivery, ToolCall};
 pub use outcome::{

@@ -216,6 +216,13 @@ impl InboundPipeline {
                 (message.text, message.files, message.raw) = (text, files, raw);
             }
         }
+        if let Some(opening) = &mut message.opening
+            && let Some(author) = opening.author.take()
+            && !self.is_sender_allowed(message.conversation.channel(), &author).await?
+        {
+            opening.text = std::mem::take(&mut opening.redacted_text);
+            opening.files.clear();
+        }
         Ok(message)
     }
 

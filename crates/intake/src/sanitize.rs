@@ -1,7 +1,8 @@
 //! What is taken out of people's texts before they are stored: our links, and markers that only a front end may set.
 
 use satchel_domain::{
-    HistoryMessage, InboundMessage, inbound::ClientContext, reference_block, script::parse_script_message,
+    ConversationOpening, HistoryMessage, InboundMessage, inbound::ClientContext, reference_block,
+    script::parse_script_message,
 };
 use satchel_ports::FileLinks;
 
@@ -22,10 +23,16 @@ pub(crate) fn redact_links(mut message: InboundMessage, links: Option<&dyn FileL
         let ClientContext { instructions, history, model: _ } = &mut **context;
         instructions.iter_mut().chain(history.iter_mut().map(HistoryMessage::text_mut))
     });
-    for text in std::iter::once(&mut message.text).chain(captions).chain(context) {
+    let opening = message.opening.iter_mut().flat_map(|opening| opening_texts(opening));
+    for text in std::iter::once(&mut message.text).chain(captions).chain(context).chain(opening) {
         *text = links.redact_links(text);
     }
     message
+}
+
+/// The texts of a message from which a conversation was started.
+fn opening_texts(opening: &mut ConversationOpening) -> impl Iterator<Item = &mut String> {
+    std::iter::once(&mut opening.text).chain(opening.files.iter_mut().map(|file| &mut file.caption))
 }
 
 /// Escapes our own markers in people's text, so that a typed reference makes no tool fetch a file. A script stays as it
@@ -33,7 +40,8 @@ pub(crate) fn redact_links(mut message: InboundMessage, links: Option<&dyn FileL
 pub(crate) fn escape_markers(mut message: InboundMessage) -> InboundMessage {
     let is_script = message.references.is_empty() && parse_script_message(&message.text).is_some();
     let text = (!is_script).then_some(&mut message.text);
-    let texts = text.into_iter().chain(message.files.iter_mut().map(|file| &mut file.caption));
+    let opening = message.opening.iter_mut().flat_map(|opening| opening_texts(opening));
+    let texts = text.into_iter().chain(message.files.iter_mut().map(|file| &mut file.caption)).chain(opening);
     let mut was_escaped = false;
     for text in texts.filter(|text| reference_block::has_marker(text)) {
         *text = reference_block::escape(text);

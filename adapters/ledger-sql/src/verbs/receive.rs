@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod earlier_version;
+mod opening;
 mod reusable_files;
 
 /// Stores a message and, if asked, claims its lane.
@@ -39,6 +40,8 @@ pub async fn receive<S: Session>(db: &S, message: &InboundMessage, claim: ClaimM
     let is_own = lane.state.holder == Some(db.holder());
     let is_free = !is_own && lanes::is_free(db, &lane);
     let earlier = EarlierVersion::find(db, message).await?;
+    let opened = opening::open(db, message, lane.id, earlier.as_ref()).await?;
+    let message = &*opened;
     if let Some(earlier) = earlier.as_ref().filter(|earlier| earlier.is_same(message)) {
         // It may come once more, after an edit that has changed something.
         let arrival = Arrival { db, message, lane: &lane, now, is_held: !is_free };
@@ -350,8 +353,8 @@ impl<S: Session> Arrival<'_, S> {
 
     async fn store_files(&self, sequence: i64) -> VerbResult<(), S> {
         for (position, file) in (0_i64..).zip(&self.message.files) {
-            if is_forgotten(file) {
-                let reason = "it was removed here; send it again to keep it".to_owned();
+            let removed = || "it was removed here; send it again to keep it".to_owned();
+            if let Some(reason) = is_forgotten(file).then(removed).or_else(|| file.unreadable.clone()) {
                 let refused = RefusedFile { filename: file.filename.clone(), bytes: None, reason };
                 self.db.run(
                     "INSERT INTO inbox_files (message, position, state, reference, refused) VALUES ($1, $2, 'refused', $3, $4)",

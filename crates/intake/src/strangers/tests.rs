@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use satchel_domain::{
-    FileReference, Filename, InboundMessage, PairingCode, RedactedForm, Sender, SystemTask, Timestamp, TurnId,
-    UndecodableUpdate,
+    ConversationOpening, FileReference, Filename, InboundMessage, PairingCode, RedactedForm, Sender, SystemTask,
+    Timestamp, TurnId, UndecodableUpdate,
 };
 use satchel_ports::{
     Inbound, InboundError, LedgerError, ManualClock, MockEventBus, MockLedger, MockWorkspace,
@@ -306,5 +306,26 @@ async fn nothing_of_a_quoted_stranger_is_stored() {
             "{people:?}"
         );
         assert_eq!(stored[0].redacted_forms, [], "{people:?}");
+    }
+}
+
+/// The attack: somebody who was refused is read nevertheless, because Ada starts a thread from their message.
+#[tokio::test]
+async fn nothing_is_stored_of_a_stranger_from_whose_message_a_thread_was_started() {
+    for (author, expected) in [(Some("5"), "hidden"), (Some("9"), SECRET), (None, SECRET)] {
+        let (mut ledger, stored) = ledger();
+        ledger.pairings.expect_is_approved().returning(|_, id| Ok(id == "9"));
+        let opening = ConversationOpening {
+            author: author.map(|id| Sender::new(id, "Eve")),
+            text: SECRET.into(),
+            redacted_text: "hidden".into(),
+            files: vec![FileReference::new(SECRET.into(), Filename::from_untrusted("a.txt"))],
+            ..ConversationOpening::default()
+        };
+        accept(ledger, InboundMessage { opening: Some(Box::new(opening)), ..shows(&[]) }).await.unwrap();
+        let stored = stored.lock().unwrap();
+        let kept = stored[0].opening.as_deref().expect("it has an opening");
+        assert_eq!((kept.text.as_str(), kept.files.len()), (expected, usize::from(expected == SECRET)), "{author:?}");
+        assert_eq!(stored[0].text, SECRET, "Ada's own words stay");
     }
 }

@@ -18,6 +18,10 @@ use super::{ClaimMode, ClaimedLane, LedgerError};
 ///   [`earlier_text`](satchel_domain::InboundMessage::earlier_text).
 /// - `receive` of an edit that changes neither text nor files is a duplicate of the newest version, and so is one with the same
 ///   [`content_digest`](satchel_domain::InboundMessage::content_digest).
+/// - `receive` puts the [`opening`](satchel_domain::InboundMessage::opening) of a message before its text if it is the first of
+///   its conversation that brings one, and before each edit of it. It is dropped from all others, also after the conversation
+///   was forgotten.
+/// - A file that its channel can't read is refused from the start.
 /// - Messages of one sender's album that arrive before their turn starts are one turn; each postpones its `ready_at`.
 /// - `record_undecodable` stores an update unchanged, once per channel and key; of each channel, the newest thousand.
 /// - A channel has one checkpoint, the last one that was saved.

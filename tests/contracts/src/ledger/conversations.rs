@@ -1,7 +1,8 @@
 //! Promises about conversations as people see them: listed, named, searched, forgotten.
 
 use satchel_domain::{
-    ConversationId, InboundMessage, OutgoingResponse, ReminderAuthor, ReminderContent, Sender, Timestamp, TurnId,
+    ConversationId, ConversationOpening, InboundMessage, OutgoingResponse, ReminderAuthor, ReminderContent, Sender,
+    Timestamp, TurnId,
 };
 use satchel_ports::{
     AuditQuery, ChangeOutcome,
@@ -390,6 +391,13 @@ pub async fn edit_of_a_forgotten_message_brings_nothing_back(fixture: &impl Ledg
         ..completed_turn(command, Vec::new())
     };
     ledger.turns.complete_turn(&lease, &forgets).await.unwrap();
+
+    let opening = ConversationOpening { text: "[secret]".into(), ..ConversationOpening::default() };
+    let below = InboundMessage { opening: Some(Box::new(opening)), ..message_in("web:a", "3", "why?") };
+    ledger.inbox.receive(&below, ClaimMode::Never).await.unwrap();
+    let read = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    assert_eq!(read.message.text, "why?", "the message from which the conversation was started stays forgotten");
+    ledger.turns.complete_turn(&lease, &completed_turn(read.turn, Vec::new())).await.unwrap();
 
     for (key, text) in [("1e", "look"), ("1f", "/task pay")] {
         let edit = InboundMessage { edit_of: Some("1".into()), ..photo(key, text) };

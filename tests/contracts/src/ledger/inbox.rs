@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use satchel_domain::{InboundMessage, Sha256, TurnId};
+use satchel_domain::{ConversationOpening, FileReference, InboundMessage, Sha256, TurnId};
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, Lease, Ledger, LedgerError, ReleaseMode},
+    ledger::{ClaimMode, InboundFileState, Lease, Ledger, LedgerError, ReleaseMode},
 };
 
 use super::{
@@ -26,6 +26,65 @@ pub async fn key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
     assert!(
         ledger.inbox.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().duplicate,
         "also once consumed"
+    );
+}
+
+/// Catches: a thread whose first message is forgotten by its second one, or repeated with it; an edit that loses it; and one
+/// that comes back though the conversation was forgotten.
+pub async fn conversation_is_opened_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let opening = |text: &str| {
+        let files = with_files(message("", ""), &["plan.pdf"]).files;
+        let key = Some("starter".into());
+        Some(Box::new(ConversationOpening { text: text.into(), files, key, ..ConversationOpening::default() }))
+    };
+    let brings = |key: &str, text: &str| InboundMessage { opening: opening("[the plan]"), ..message(key, text) };
+    let read = async |ledger: &Ledger, lease: &Lease| {
+        let mut turn = ledger.turns.next_turn(lease).await.unwrap().unwrap();
+        ledger.turns.complete_turn(lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
+        let message = turn.messages.remove(0).message;
+        (message.text, message.files.len(), message.earlier_text)
+    };
+    // A command of Satchel's own brings none.
+    let (lease, command) = receive(&ledger, &message("1", "/files")).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(command, Vec::new())).await.unwrap();
+    let expected = [
+        (brings("2", "why?"), "[the plan]\n\nwhy?", 1, None),
+        (brings("3", "and when?"), "and when?", 0, None),
+        (
+            InboundMessage { edit_of: Some("2".into()), ..message("2e", "who?") },
+            "[the plan]\n\nwho?",
+            1,
+            Some("[the plan]\n\nwhy?"),
+        ),
+    ];
+    for (message, text, files, earlier) in expected {
+        assert!(!ledger.inbox.receive(&message, ClaimMode::Never).await.unwrap().duplicate, "{text}");
+        assert_eq!(read(&ledger, &lease).await, (text.to_owned(), files, earlier.map(str::to_owned)));
+    }
+    let changed =
+        InboundMessage { opening: opening("[another plan]"), edit_of: Some("2e".into()), ..message("2f", "who?") };
+    assert!(ledger.inbox.receive(&changed, ClaimMode::Never).await.unwrap().duplicate, "its own words are the same");
+
+    // A starter that was written to Satchel in the same conversation is known.
+    let post = InboundMessage { conversation: conversation("console:post"), ..message("starter", "the plan") };
+    let (lease, first) = receive(&ledger, &post).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(first, Vec::new())).await.unwrap();
+    let below = InboundMessage { conversation: conversation("console:post"), ..brings("4", "why?") };
+    ledger.inbox.receive(&below, ClaimMode::Never).await.unwrap();
+    assert_eq!(read(&ledger, &lease).await, ("why?".to_owned(), 0, None));
+}
+
+/// Catches: something that a channel can't read, and that is fetched, or of which nobody is told.
+pub async fn unreadable_content_is_refused_at_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let files = vec![FileReference::unreadable("forwarded message", "it isn't shown")];
+    let (lease, turn) = receive(&ledger, &InboundMessage { files, ..message("1", "") }).await;
+    let message = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let [InboundFileState::Refused(refused)] = message.files.as_slice() else { panic!("{:?}", message.files) };
+    assert_eq!(
+        (message.turn, refused.filename.as_str(), refused.reason.as_str()),
+        (turn, "forwarded message", "it isn't shown")
     );
 }
 

@@ -37,6 +37,8 @@ macro_rules! inbox_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             inbox::key_is_stored_once_per_channel
+            inbox::conversation_is_opened_once
+            inbox::unreadable_content_is_refused_at_once
             inbox::edit_replaces_queued_message
             inbox::edit_of_running_message_is_new_message
             inbox::late_edit_names_what_it_corrects

@@ -1,7 +1,7 @@
 //! What an edited message was before: its original, or the newest edit that was no longer in time to replace it.
 
-use satchel_domain::{FileReference, InboundMessage, InboxId, Sha256, TurnId};
-use serde::de::DeserializeOwned;
+use satchel_domain::{ConversationOpening, FileReference, InboundMessage, InboxId, Sha256, TurnId};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -75,6 +75,15 @@ impl EarlierVersion {
     /// A list that it has; empty if it was forgotten.
     fn list<T: DeserializeOwned>(&self, field: &str) -> Vec<T> {
         serde_json::from_value(self.message.get(field).cloned().unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// The opening that was put before it, with the files that it has left.
+    pub(super) fn opening(&self) -> Option<ConversationOpening> {
+        let stored = self.message.get("opening").filter(|opening| !opening.is_null())?;
+        let opening = ConversationOpening::deserialize(stored).ok()?;
+        let mut files = self.files();
+        let files = files.split_off(files.len().saturating_sub(opening.file_count));
+        Some(ConversationOpening { files, ..opening })
     }
 
     fn files(&self) -> Vec<FileReference> {
