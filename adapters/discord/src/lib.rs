@@ -13,6 +13,7 @@ mod rest;
 
 mod cache;
 mod classify;
+mod filenames;
 mod lookup;
 mod render;
 mod send;

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     classify::is_read_denied,
+    filenames::is_same_name,
     rest::{ApiRequest, CallError, RestClient},
     send::{self, ComposedMessage},
     snowflake::{self, message_id},
@@ -124,7 +125,7 @@ fn matches_part(message: &ChannelMessage, bot_user_id: &str, composed: &Composed
         && send::is_same_text(&message.content, composed.text())
         && message.attachments.len() == uploads.len()
         && message.attachments.iter().zip(uploads).all(|(file, upload)| {
-            file.size == upload.bytes && send::is_same_name(&upload.filename, &file.filename, file.title.as_deref())
+            file.size == upload.bytes && is_same_name(&upload.filename, &file.filename, file.title.as_deref())
         })
 }
 

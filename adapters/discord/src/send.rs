@@ -29,6 +29,7 @@ use serenity::{
 };
 
 use crate::{
+    filenames::UploadName,
     render,
     rest::{ApiRequest, CallError, RestClient},
     snowflake::message_id,
@@ -241,8 +242,9 @@ impl ComposedMessage {
 impl AttachedFile<'_> {
     /// Returns the attachment object; its id is the index of the file's field in the form.
     fn to_json(&self, index: usize) -> Value {
-        let mut attachment = json!({ "id": index.to_string(), "filename": self.upload.filename.as_str() });
-        if let Some(title) = display_title(&self.upload.filename) {
+        let UploadName { filename, title } = UploadName::new(&self.upload.filename);
+        let mut attachment = json!({ "id": index.to_string(), "filename": filename });
+        if let Some(title) = title {
             attachment["title"] = title.into();
         }
         if !self.description.is_empty() {
@@ -330,26 +332,6 @@ fn number_duplicates<'name>(names: impl IntoIterator<Item = &'name Filename>) ->
         unique.push(candidate);
     }
     unique
-}
-
-/// Returns the name without its extension if Discord would rewrite it; people see this title instead.
-fn display_title(name: &Filename) -> Option<String> {
-    let is_preserved = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    (!name.as_str().chars().all(is_preserved)).then(|| file_stem(name.as_str()).to_owned())
-}
-
-/// Whether a file that Discord shows as `filename`, with an optional `title`, is the one that was sent as `sent`.
-/// Discord replaces blanks by `_` and drops some characters; it doesn't document which.
-pub(crate) fn is_same_name(sent: &Filename, filename: &str, title: Option<&str>) -> bool {
-    let kept_chars = |text: &str, is_kept: fn(char) -> bool| text.chars().filter(|c| is_kept(*c)).collect::<String>();
-    let is_equal = |is_kept: fn(char) -> bool| kept_chars(sent.as_str(), is_kept) == kept_chars(filename, is_kept);
-    title.is_some_and(|title| title == file_stem(sent.as_str()))
-        || is_equal(char::is_alphanumeric)
-        || (title.is_none() && is_equal(|c| c.is_ascii_alphanumeric()))
-}
-
-fn file_stem(name: &str) -> &str {
-    name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
 }
 
 /// A message in a response. Fields of an unknown form don't make the response undecodable.

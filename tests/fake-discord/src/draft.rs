@@ -31,6 +31,7 @@ pub(crate) struct AttachmentDescription {
     /// The `n` of `files[n]`, or the id of a file that is there already.
     pub(crate) id: String,
     pub(crate) filename: Option<String>,
+    pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) duration_secs: Option<f64>,
     pub(crate) waveform: Option<String>,
@@ -131,7 +132,9 @@ fn read_attachments(rules: &DiscordRules, form: &mut FormErrors, list: &Value) -
         let mut text = |name: &str, longest: usize| {
             field(name).and_then(|value| read_string(form, &["attachments", &place, name], value, longest))
         };
-        let (filename, description) = (text("filename", 1024), text("description", rules.description_chars));
+        // OpenAPI, MessageAttachmentRequest: filename and title, maxLength 1024.
+        let (filename, title) = (text("filename", 1024), text("title", 1024));
+        let description = text("description", rules.description_chars);
         let waveform = text("waveform", rules.waveform_chars);
         // Voice Messages: "no more than 256 datapoints are in the waveform".
         let points =
@@ -141,7 +144,7 @@ fn read_attachments(rules: &DiscordRules, form: &mut FormErrors, list: &Value) -
             form.add_error(&["attachments", &place, "waveform"], "WAVEFORM_INVALID", words);
         }
         let duration_secs = field("duration_secs").and_then(Value::as_f64);
-        AttachmentDescription { id: id.unwrap_or_default(), filename, description, duration_secs, waveform }
+        AttachmentDescription { id: id.unwrap_or_default(), filename, title, description, duration_secs, waveform }
     };
     list.iter().enumerate().map(read).collect()
 }

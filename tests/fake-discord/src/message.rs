@@ -27,6 +27,11 @@ pub struct DiscordMessage {
     pub reply_to: Option<u64>,
     /// What it forwards, as it stood then.
     pub forwarded: Option<Box<DiscordMessage>>,
+    /// Whether what it forwards isn't shown: Message object, `message_snapshots?`, which may be missing.
+    pub hides_forwarded: bool,
+    /// The message in the parent channel from which its thread was started. It is the first message of the thread then
+    /// (Threads, New Message Types: `THREAD_STARTER_MESSAGE`, which "only contains a message reference field").
+    pub thread_starter: Option<u64>,
     /// The people whom it mentions.
     pub mentions: Vec<u64>,
     /// The roles that it mentions.
@@ -71,7 +76,8 @@ pub struct DiscordFile {
     pub id: u64,
     /// Its name as Discord rewrote it.
     pub filename: String,
-    /// The name without its extension, where rewriting took something away.
+    /// What is shown in place of the name, without its extension: as the request has it, or the name as it was if rewriting
+    /// took special characters away.
     pub title: Option<String>,
     pub mime: String,
     /// How many bytes it has.
@@ -86,6 +92,18 @@ pub struct DiscordFile {
     pub sides: Option<(u64, u64)>,
     /// What is downloaded; bytes that a bot uploaded are kept only where that was asked for.
     pub content: Option<FakeFile>,
+}
+
+impl DiscordFile {
+    /// The name that people see, and under which they download it: the title with the extension of the rewritten name.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        match (&self.title, self.filename.rsplit_once('.')) {
+            (Some(title), Some((_, extension))) => format!("{title}.{extension}"),
+            (Some(title), None) => title.clone(),
+            (None, _) => self.filename.clone(),
+        }
+    }
 }
 
 /// A button under a message.
@@ -110,6 +128,7 @@ pub struct PersonMessage {
     pub(crate) reply_to: Option<u64>,
     pub(crate) silent_reply: bool,
     pub(crate) forwarding: Option<u64>,
+    pub(crate) hides_forwarded: bool,
     pub(crate) stickers: Vec<String>,
 }
 
@@ -130,6 +149,12 @@ impl PersonMessage {
     #[must_use]
     pub fn forwarding(message: u64) -> Self {
         Self { forwarding: Some(message), ..Self::default() }
+    }
+
+    /// A message of somebody, forwarded so that Discord shows nothing of it.
+    #[must_use]
+    pub fn forwarding_unseen(message: u64) -> Self {
+        Self { hides_forwarded: true, ..Self::forwarding(message) }
     }
 
     #[must_use]

@@ -89,8 +89,8 @@ pub(crate) fn channel(platform: &PlatformState, id: u64) -> Value {
             "name": channel.name, "parent_id": parent.to_string(), "rate_limit_per_user": 0,
             "owner_id": BOT.to_string(),
             "thread_metadata": {
-                "archived": false, "archive_timestamp": timestamp_of(id), "auto_archive_duration": 1440,
-                "locked": false, "create_timestamp": timestamp_of(id),
+                "archived": false, "archive_timestamp": made_at(channel.made_us, id), "auto_archive_duration": 1440,
+                "locked": false, "create_timestamp": made_at(channel.made_us, id),
             },
             "message_count": 0, "member_count": 1, "total_message_sent": 0,
         }),
@@ -130,10 +130,19 @@ pub(crate) fn message(platform: &PlatformState, message: &DiscordMessage) -> Val
         object["referenced_message"] =
             platform.existing_message(message.channel, answered).map(|found| alone(platform, found)).into();
     }
+    if let Some(starter) = message.thread_starter
+        && let ChannelKind::Thread { parent, .. } = platform.channel(message.channel).kind
+    {
+        object["message_reference"] = reference(0, parent, starter, guild);
+        object["referenced_message"] =
+            platform.existing_message(parent, starter).map(|found| alone(platform, found)).into();
+    }
     if let Some(forwarded) = &message.forwarded {
         let guild = platform.channels.get(&forwarded.channel).and_then(|channel| channel.kind.guild());
         object["message_reference"] = reference(1, forwarded.channel, forwarded.id, guild);
-        object["message_snapshots"] = json!([{ "message": snapshot(platform, forwarded) }]);
+        if !message.hides_forwarded {
+            object["message_snapshots"] = json!([{ "message": snapshot(platform, forwarded) }]);
+        }
     }
     object
 }
@@ -149,6 +158,9 @@ fn alone(platform: &PlatformState, message: &DiscordMessage) -> Value {
     object.as_object_mut().expect("it is one").extend(fields.as_object().expect("it is one").clone());
     if message.reply_to.is_some() {
         object["type"] = json!(19);
+    }
+    if message.thread_starter.is_some() {
+        object["type"] = json!(21);
     }
     if message.interaction.is_some() {
         object["application_id"] = json!(APPLICATION.to_string());
@@ -221,6 +233,11 @@ fn reference(kind: u64, channel: u64, message: u64, guild: Option<u64>) -> Value
         reference["guild_id"] = json!(guild.to_string());
     }
     reference
+}
+
+/// When a thread was made.
+fn made_at(made_us: Option<i64>, id: u64) -> String {
+    made_us.map_or_else(|| timestamp_of(id), timestamp)
 }
 
 /// When an id was given (Reference, Snowflakes: "Milliseconds since Discord Epoch" above 22 bits).

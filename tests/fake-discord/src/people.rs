@@ -67,6 +67,31 @@ impl FakeDiscord {
         self.new_channel(id, FakeGuildChannel::new(ChannelKind::Thread { guild, parent }, name), "THREAD_CREATE")
     }
 
+    /// Lets a person start a thread from a message of a text channel, whose id it has: "The created thread and the message it
+    /// was started from will share the same id" (Threads). Returns the id.
+    ///
+    /// # Panics
+    /// When there is no such message, or it is in no guild.
+    pub fn thread_from(&self, person: u64, message: u64, name: &str) -> u64 {
+        self.act(|platform| {
+            let parent = platform.messages.get(&message).expect("a test starts threads from what is there").channel;
+            let guild = platform.channel(parent).kind.guild().expect("DMs have no threads");
+            let made_us = platform.now_us();
+            let thread = FakeGuildChannel::new(ChannelKind::Thread { guild, parent }, name);
+            platform.channels.insert(message, FakeGuildChannel { made_us: Some(made_us), ..thread });
+            platform.events.push(("THREAD_CREATE", objects::channel(platform, message)));
+            let first = DiscordMessage {
+                channel: message,
+                author: person,
+                thread_starter: Some(message),
+                ..DiscordMessage::default()
+            };
+            let id = platform.add(first);
+            platform.events.push(("MESSAGE_CREATE", objects::event(platform, &platform.messages[&id])));
+        });
+        message
+    }
+
     fn new_channel(&self, id: u64, channel: FakeGuildChannel, event: &'static str) -> u64 {
         self.act(|platform| {
             platform.channels.insert(id, channel);
@@ -295,6 +320,7 @@ fn compose(platform: &mut PlatformState, channel: u64, person: u64, composed: Pe
         flags: if voice.is_some() { VOICE_MESSAGE } else { u64::from(forwarded.is_some()) << 14 },
         reply_to: composed.reply_to,
         forwarded,
+        hides_forwarded: composed.hides_forwarded,
         pings: people.iter().copied().map(Mention::Person).collect(),
         mentions: people,
         role_mentions: roles,

@@ -151,6 +151,8 @@ pub(crate) struct FakeGuildChannel {
     pub(crate) last_message: Option<u64>,
     /// How often the bot was seen typing.
     pub(crate) typed: usize,
+    /// When it was made, in microseconds since 1970, if that isn't the time in its id.
+    pub(crate) made_us: Option<i64>,
 }
 
 impl ChannelKind {
@@ -166,7 +168,15 @@ impl ChannelKind {
 
 impl FakeGuildChannel {
     pub(crate) fn new(kind: ChannelKind, name: &str) -> Self {
-        Self { kind, name: name.to_owned(), missing: BTreeSet::new(), blocked: false, last_message: None, typed: 0 }
+        Self {
+            kind,
+            name: name.to_owned(),
+            missing: BTreeSet::new(),
+            blocked: false,
+            last_message: None,
+            typed: 0,
+            made_us: None,
+        }
     }
 }
 

@@ -124,6 +124,9 @@ impl DiscordTranscript {
         if let Some(answered) = message.reply_to {
             write!(f, " to [{}]", self.place(answered))?;
         }
+        if let Some(starter) = message.thread_starter {
+            write!(f, " started the thread from [{}]", self.place(starter))?;
+        }
         if message.flags & EPHEMERAL != 0 {
             write!(f, " (only for one person)")?;
         }
@@ -205,7 +208,7 @@ fn as_shared(message: &DiscordMessage) -> TranscriptMessage {
 
 fn shared_file(message: &DiscordMessage, file: &DiscordFile) -> TranscriptFile {
     TranscriptFile {
-        filename: file.filename.clone(),
+        filename: file.shown_name(),
         mime: file.mime.clone(),
         bytes: file.bytes,
         sha256: file.sha256,
@@ -217,7 +220,7 @@ fn shared_file(message: &DiscordMessage, file: &DiscordFile) -> TranscriptFile {
 
 fn write_file(f: &mut fmt::Formatter<'_>, message: &DiscordMessage, file: &DiscordFile) -> fmt::Result {
     let kind = if message.is_voice() { "voice" } else { "file" };
-    write!(f, "    + {kind} {} ({}, {}", file.filename, file.mime, size::format_bytes(file.bytes))?;
+    write!(f, "    + {kind} {} ({}, {}", file.shown_name(), file.mime, size::format_bytes(file.bytes))?;
     if let Some((width, height)) = file.sides {
         write!(f, ", {width}×{height}")?;
     }

@@ -24,31 +24,6 @@ fn equal_names_are_numbered_without_collisions() {
     assert_eq!(numbered, ["a.txt", "a-2.txt", "A-3.txt", "a-2-2.txt", "b", "b-2"]);
 }
 
-#[test]
-fn only_what_would_be_rewritten_has_a_title() {
-    for (given, expected) in
-        [("plan.pdf", None), ("a-b_c.d.txt", None), ("my plan.pdf", Some("my plan")), ("план.pdf", Some("план"))]
-    {
-        assert_eq!(display_title(&name(given)).as_deref(), expected, "{given}");
-    }
-}
-
-#[test]
-fn rewritten_name_matches_only_its_original() {
-    for (sent, filename, title, same) in [
-        ("plan.pdf", "plan.pdf", None, true),
-        ("my (new) plan.pdf", "my_new_plan.pdf", None, true),
-        ("my plan.pdf", "my_plan.pdf", Some("my plan"), true),
-        ("план.pdf", "_.pdf", Some("план"), true),
-        ("план.pdf", ".pdf", None, true),
-        ("план.pdf", "pdf", Some("проект"), false),
-        ("plan.pdf", "plan-2.pdf", None, false),
-        ("plan.pdf", "plan.txt", None, false),
-    ] {
-        assert_eq!(is_same_name(&name(sent), filename, title), same, "{sent} as {filename}");
-    }
-}
-
 fn composed(words: &str, sizes: &[u64]) -> ComposedMessage {
     let upload = |bytes: &u64| FileUpload {
         sha256: satchel_domain::Sha256([1; 32]),

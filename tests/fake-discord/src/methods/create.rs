@@ -181,12 +181,14 @@ pub(crate) fn files(
 
 fn redescribed(file: &DiscordFile, described: &AttachmentDescription) -> DiscordFile {
     let description = described.description.clone().or_else(|| file.description.clone());
-    DiscordFile { description, ..file.clone() }
+    let title = described.title.clone().or_else(|| file.title.clone());
+    DiscordFile { description, title, ..file.clone() }
 }
 
 fn file(upload: &ReceivedUpload, described: &AttachmentDescription, voice: bool) -> DiscordFile {
     let named = described.filename.as_deref().unwrap_or(&upload.filename);
     let (filename, title) = sanitised(named);
+    let title = described.title.clone().filter(|title| !title.is_empty()).or(title);
     let sides = blob_size(&upload.head).ok().map(|size| (size.width as u64, size.height as u64));
     let kept = |content: &bytes::Bytes| FakeFile::from_bytes(filename.clone(), upload.mime.clone(), content.clone());
     DiscordFile {
@@ -204,18 +206,31 @@ fn file(upload: &ReceivedUpload, described: &AttachmentDescription, voice: bool)
     }
 }
 
-/// A name as Discord rewrites it: blanks become `_`, and all but letters of ASCII, digits, `-`, `_` and `.` is dropped.
-/// With it comes the attachment's `title`, the name as it was, where something was dropped.
+/// A name as Discord rewrites it, and its `title`, which keeps the name without its extension if special characters were
+/// dropped ("This will be present when a filename contains special characters": the pull request that documented it,
+/// discord-api-docs 6945). Of a name that only begins or ends with signs no title is made.
+///
+/// Names "are cleansed similarly to flask's `secure_filename()`" (discord-api-docs 7754; 4847 for a name that begins with `_`):
+/// blanks become `_`, all but letters of ASCII, digits, `-`, `_` and `.` is dropped, and then `.` and `_` at both ends. Letters
+/// with accents lose them there, and are dropped here. A name of other letters alone becomes one that Discord makes up, with
+/// the same extension.
 pub(crate) fn sanitised(name: &str) -> (String, Option<String>) {
-    let kept = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    let rewritten: String = name.replace(' ', "_").chars().filter(|letter| kept(*letter)).collect();
-    let (stem, extension) =
-        rewritten.rsplit_once('.').map_or((rewritten.as_str(), None), |(stem, end)| (stem, Some(end)));
-    let stem = if stem.is_empty() { "unknown" } else { stem };
-    let filename = extension.map_or_else(|| stem.to_owned(), |extension| format!("{stem}.{extension}"));
-    let before = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let title = (filename != name).then(|| before.to_owned());
-    (filename, title)
+    let is_kept = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let joined = name.split_whitespace().collect::<Vec<_>>().join("_");
+    let kept: String = joined.chars().filter(|letter| is_kept(*letter)).collect();
+    let is_made_up = stem(&kept).trim_matches(['.', '_']).is_empty() && kept != joined;
+    let filename = match kept.rsplit_once('.') {
+        Some((_, extension)) if is_made_up && !extension.is_empty() => format!("unknown.{extension}"),
+        _ if is_made_up => "unknown".to_owned(),
+        _ => kept.trim_matches(['.', '_']).to_owned(),
+    };
+    let title = if stem(name).is_empty() { name } else { stem(name) };
+    (filename, (kept != name).then(|| title.to_owned()))
+}
+
+/// A name without its extension.
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 /// Message resource, Voice Messages.

@@ -125,12 +125,35 @@ async fn filenames_are_rewritten_and_title_keeps_the_original() {
         ("Résumé.pdf", "Rsum.pdf", Some("Résumé")),
         ("日本.png", "unknown.png", Some("日本")),
         ("日本", "unknown", Some("日本")),
+        (".env", "env", None),
+        ("__init__.py", "init__.py", None),
+        ("._notes_.txt", "notes_.txt", None),
+        ("draft_", "draft", None),
+        (".日本", "unknown", Some(".日本")),
+        ("two  blanks.txt", "two_blanks.txt", Some("two  blanks")),
     ] {
         let sent =
             bot.send_files(json!({ "attachments": [{ "id": 0, "filename": given }] }), vec![text("a.txt")]).await;
         let file = sent.expect("sent")["attachments"][0].clone();
         assert_eq!((file["filename"].as_str(), file["title"].as_str()), (Some(filename), title), "{given}");
     }
+}
+
+#[tokio::test]
+async fn title_of_a_request_is_shown_with_the_extension_that_is_left() {
+    let bot = Bot::start().await;
+    for (filename, title, shown) in
+        [(".env", ".env", ".env"), ("__init__.py", "__init__", "__init__.py"), ("a.txt", "b", "b.txt")]
+    {
+        let described = json!({ "attachments": [{ "id": 0, "filename": filename, "title": title }] });
+        let sent = bot.send_files(described, vec![text("a.txt")]).await.expect("sent");
+        assert_eq!(sent["attachments"][0]["title"], title);
+        let read = bot.fake.transcript();
+        assert_eq!(read.files(CHANNEL).last().map(|file| file.shown_name()).as_deref(), Some(shown), "{read}");
+    }
+    let too_long = json!({ "attachments": [{ "id": 0, "title": "t".repeat(1025) }] });
+    let refused = "400 50035 Invalid Form Body; attachments.0.title: BASE_TYPE_MAX_LENGTH".to_owned();
+    assert_eq!(bot.send_files(too_long, vec![text("a.txt")]).await, Err(refused));
 }
 
 #[tokio::test]

@@ -59,6 +59,32 @@ async fn replies_and_forwards_show_what_they_refer_to() {
 }
 
 #[tokio::test]
+async fn thread_from_a_message_has_its_id_and_begins_with_a_reference_to_it() {
+    let bot = Bot::start().await;
+    let file = satchel_fake_kit::FakeFile::from_bytes("a.txt", "text/plain", "a");
+    let said = bot.fake.person_sends(CHANNEL, ADA, "look", vec![file]);
+    bot.fake.clock().advance(std::time::Duration::from_secs(60));
+    let thread = bot.fake.thread_from(ADA, said, "Taxes");
+    assert_eq!(thread, said);
+    let told = bot.get(&format!("/channels/{thread}")).await.expect("a thread");
+    assert_eq!((&told["type"], id(&told["parent_id"])), (&json!(11), CHANNEL));
+    let made_at = told["thread_metadata"]["create_timestamp"].as_str().expect("a time").to_owned();
+    let starter = bot.again(&json!({ "id": said.to_string() })).await;
+    assert!(made_at.as_str() > starter["timestamp"].as_str().expect("a time"), "{made_at}");
+    let first =
+        bot.get(&format!("/channels/{thread}/messages?after={thread}&limit=1")).await.expect("messages")[0].clone();
+    assert_eq!((&first["type"], &first["content"], &first["attachments"]), (&json!(21), &json!(""), &json!([])));
+    assert_eq!(
+        (id(&first["message_reference"]["channel_id"]), id(&first["message_reference"]["message_id"])),
+        (CHANNEL, said)
+    );
+    assert_eq!(first["referenced_message"]["attachments"][0]["filename"], "a.txt");
+    bot.fake.person_deletes(said);
+    let first = bot.get(&format!("/channels/{thread}/messages?limit=1")).await.expect("messages")[0].clone();
+    assert_eq!(first["referenced_message"], Value::Null, "the thread is orphaned");
+}
+
+#[tokio::test]
 async fn direct_channels_open_once_and_guilds_are_readable() {
     let bot = Bot::start().await;
     let bea = bot.fake.person(1002, "Bea");

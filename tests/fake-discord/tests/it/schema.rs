@@ -143,6 +143,7 @@ fn people_do_everything(bot: &Bot) -> Vec<u64> {
         PersonMessage::text("answer").with_files(photo()).replying_to(said),
         PersonMessage::voice(voice, 1.5),
         PersonMessage::forwarding(said),
+        PersonMessage::forwarding_unseen(said),
         PersonMessage::text("").with_sticker("Wave"),
     ];
     let mut messages: Vec<u64> =
@@ -158,6 +159,7 @@ async fn all_requests_and_responses_match_the_openapi() {
     let bot = Bot::start().await;
     let thread = bot.fake.thread(CHANNEL, 70_002, "Taxes");
     let said = people_do_everything(&bot);
+    let started = bot.fake.thread_from(ADA, said[0], "From a message");
     let none = Value::Null;
     let oracle = &mut oracle;
     let get = |path: &str| path.to_owned();
@@ -172,6 +174,8 @@ async fn all_requests_and_responses_match_the_openapi() {
         ("GET /channels/{}", format!("/channels/{thread}")),
         ("GET /channels/{}", format!("/channels/{}", bot.direct)),
         ("GET /channels/{}/messages", format!("/channels/{CHANNEL}/messages")),
+        ("GET /channels/{}", format!("/channels/{started}")),
+        ("GET /channels/{}/messages", format!("/channels/{started}/messages")),
     ] {
         asked(oracle, &bot, (route, &path), none.clone(), 200).await;
     }
@@ -188,7 +192,7 @@ async fn all_requests_and_responses_match_the_openapi() {
     });
     let sent = asked(oracle, &bot, create, full, 200).await;
     let file: Upload<'_> = ("a.png", "image/png", b"png".to_vec());
-    let described = json!({ "attachments": [{ "id": "0", "filename": "a.png", "description": "d" }] });
+    let described = json!({ "attachments": [{ "id": "0", "filename": "a.png", "title": "b", "description": "d" }] });
     let with_file = bot.send_files(described, vec![file]).await.expect("sent");
     oracle.answer(create.0, 200, &with_file);
     let ogg: Upload<'_> = ("voice-message.ogg", "audio/ogg", b"OggS".to_vec());

@@ -72,7 +72,7 @@ impl TestChat for DiscordChat {
     }
 
     fn files(&self) -> Vec<(String, Sha256)> {
-        self.discord.transcript().files(self.channel).iter().map(|file| (file.filename.clone(), file.sha256)).collect()
+        self.discord.transcript().files(self.channel).iter().map(|file| (file.shown_name(), file.sha256)).collect()
     }
 
     fn voice_count(&self) -> usize {
