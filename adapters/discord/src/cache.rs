@@ -1,5 +1,7 @@
 //! An in-memory cache of guilds, channels and learned limits, filled from gateway events and API responses.
 
+pub(crate) mod threads;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     iter,
@@ -91,6 +93,9 @@ struct CachedChannel {
     name: Option<String>,
     guild: Option<u64>,
     parent: Option<u64>,
+    kind: Option<u64>,
+    /// Of a thread the least id of the second in which it was made.
+    made_at: Option<u64>,
 }
 
 /// What a learned limit applies to.
@@ -324,6 +329,9 @@ impl State {
         if let Some(name) = data.get("name").and_then(Value::as_str) {
             cached.name = Some(name.to_owned());
         }
+        cached.kind = data.get("type").and_then(Value::as_u64).or(cached.kind);
+        let made_at = data.get("thread_metadata").and_then(|thread| thread.get("create_timestamp")?.as_str());
+        cached.made_at = made_at.and_then(snowflake::from_second).or(cached.made_at);
     }
 
     fn remove_channel(&mut self, channel_id: u64) {

@@ -8,6 +8,7 @@ mod checkpoint;
 mod intake;
 mod interactions;
 mod reader;
+mod starters;
 mod store;
 pub(crate) mod wire;
 

@@ -1,6 +1,8 @@
 //! Interprets events: a message for the bot with its files, a slash command, a pressed button, or nothing. Pure.
 
 mod content_digest;
+mod forward;
+mod starter;
 mod text;
 
 use std::{iter, sync::Arc};
@@ -13,6 +15,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(crate) use self::starter::referenced_starter;
 use self::{
     content_digest::digest_content,
     text::{BotMentions, MentionNames, ParsedText, ReplyDisclosure, describe_content},
@@ -50,6 +53,16 @@ const CHAT_INPUT: u64 = 1;
 /// Why a message for the bot is empty: without the intent, Discord removes the content.
 pub(crate) const EMPTY_MESSAGE_REASON: &str = "it was written for the bot but is empty: without the Message Content Intent, Discord \
     hides guild messages that don't mention the bot";
+
+/// Why a message to the bot is refused of which Discord shows nothing. It is shown if the message mentions the bot (Message
+/// Content Intent).
+const HIDDEN_REASON: &str = "Discord shows me what it says only if it mentions me";
+
+/// Why a message to the bot is refused that has nothing known.
+const UNKNOWN_REASON: &str = "it is of a kind that I can't read";
+
+/// The name under which a message is refused.
+const MESSAGE_NAME: &str = "message";
 
 /// The field of a message that repeats the one that it replies to.
 const REPLIED_MESSAGE_FIELD: &str = "referenced_message";
@@ -104,6 +117,10 @@ struct ParsedMessage<'a> {
     text: ParsedText,
     /// The command that its text starts with.
     command: Option<LeadingCommand>,
+    /// The message that it forwards, if that is read because the forward doesn't show it.
+    original: Option<&'a Message>,
+    /// Why nothing of it can be read.
+    unreadable: Option<&'static str>,
 }
 
 /// A command at the start of a text.
@@ -171,20 +188,16 @@ impl InboundReader {
         }
         let guild = head.guild_id.map(|guild| guild.0).or(guild);
         let guild = guild.or_else(|| self.cache.guild_id(head.channel_id.0));
-        let bot_mentions = BotMentions {
-            user: self.bot.user_id,
-            role: guild.and_then(|guild| self.cache.bot_role(guild, self.bot.user_id)),
-        };
-        let text = text::parse_text(&content.text, self.mention_names(content), bot_mentions);
-        let parsed = ParsedMessage { command: self.leading_command(&text.text), message: &message, bot_mentions, text };
-        if guild.is_some() && !self.is_addressed_to_bot(&parsed) {
+        let mut parsed = self.parse(&message, guild);
+        let is_to_bot = guild.is_none() || self.is_to_bot(&parsed);
+        if !is_to_bot && !self.is_mention_optional(head.channel_id.0) {
             return InboundEvent::Ignored("it was not written to the bot");
         }
-        if content.is_empty() && head.message_snapshots.is_empty() {
-            return match guild {
-                Some(_) => InboundEvent::Ignored(EMPTY_MESSAGE_REASON),
-                None => InboundEvent::Undecodable("its message carries nothing that is known"),
-            };
+        if content.is_empty() && !head.is_forward() {
+            if !is_to_bot {
+                return InboundEvent::Ignored(EMPTY_MESSAGE_REASON);
+            }
+            parsed.unreadable = Some(if guild.is_some() { HIDDEN_REASON } else { UNKNOWN_REASON });
         }
         let nick = head.member.as_ref().and_then(|member| member.nick.as_deref());
         let (text, files) = text::compose_text_and_files(&parsed, self, ReplyDisclosure::Full);
@@ -213,6 +226,18 @@ impl InboundReader {
         InboundEvent::Message(Box::new(message))
     }
 
+    /// Parses the text of a message that was written in a guild, or in a direct channel.
+    fn parse<'a>(&self, message: &'a Message, guild: Option<u64>) -> ParsedMessage<'a> {
+        let content = &message.content;
+        let bot_mentions = BotMentions {
+            user: self.bot.user_id,
+            role: guild.and_then(|guild| self.cache.bot_role(guild, self.bot.user_id)),
+        };
+        let text = text::parse_text(&content.text, self.mention_names(content), bot_mentions);
+        let command = self.leading_command(&text.text);
+        ParsedMessage { message, bot_mentions, text, command, original: None, unreadable: None }
+    }
+
     /// Returns what a message becomes if the person may not talk whose message it replies to. Programs are no people.
     /// Discord doesn't say who wrote a forwarded message, so it counts as its sender's own.
     fn redacted_form(&self, parsed: &ParsedMessage<'_>, raw: &Value) -> Option<RedactedForm> {
@@ -235,14 +260,13 @@ impl InboundReader {
         edited_id.is_some_and(|edited_id| edited_id + snowflake::span(1_000) <= visible_since)
     }
 
-    /// Whether a message in a guild is for the bot: by a mention, as a reply, or in a channel where none is needed.
-    fn is_addressed_to_bot(&self, parsed: &ParsedMessage<'_>) -> bool {
+    /// Whether a message in a guild is to the bot: it mentions the bot or replies to it.
+    fn is_to_bot(&self, parsed: &ParsedMessage<'_>) -> bool {
         let Message { head, content } = parsed.message;
         parsed.text.mentions_bot
             || content.mentions.iter().any(|user| user.id.0 == parsed.bot_mentions.user)
             || content.mention_roles.iter().any(|role| Some(role.0) == parsed.bot_mentions.role)
             || head.replied_to().is_some_and(|replied| replied.head.author.id.0 == self.bot.user_id)
-            || self.is_mention_optional(head.channel_id.0)
     }
 
     /// Whether all messages in a channel are for the bot: the configuration lists it, one of its parents, or `*`.

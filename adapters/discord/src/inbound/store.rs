@@ -22,6 +22,7 @@ use super::{
     checkpoint::GatewayCheckpoint,
     interactions::PendingInteraction,
     reader::{self, InboundEvent, InboundReader},
+    starters::StarterCache,
     wire::User,
 };
 use crate::{
@@ -73,6 +74,7 @@ pub(super) struct StoreState {
     failing: AtomicUsize,
     is_empty_message_reported: AtomicBool,
     lookups: LookupCache,
+    pub(super) starters: StarterCache,
 }
 
 #[derive(Debug, Default)]
@@ -116,13 +118,13 @@ type LookupFailure = (u64, CallError);
 
 /// How long a query is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RetryMode {
+pub(super) enum RetryMode {
     Once,
     /// As long as Discord can't be reached; while it can, until the query has failed often and for long.
     UntilSuccess,
 }
 
-enum QueryResult<T> {
+pub(super) enum QueryResult<T> {
     Found(T),
     Refused(CallError),
     Unavailable(CallError),
@@ -232,7 +234,7 @@ impl InboundStore {
 
     /// Stores something, with retries until it is stored or the process stops.
     pub(super) async fn store(&self, job: StoreJob) -> Result<StoreOutcome, Cancelled> {
-        let job = match job {
+        let mut job = match job {
             StoreJob::Unresolved { channel, name, data, has_message_content } => {
                 self.prepare_channel(channel, snowflake::read(&data, "guild_id")).await?;
                 match self.read(&name, &data, has_message_content) {
@@ -242,7 +244,16 @@ impl InboundStore {
             }
             job => job,
         };
+        if let StoreJob::Accept(message, None) = &mut job {
+            self.add_original(message).await?;
+            self.add_opening(message).await?;
+        }
         let is_accepted = self.store_with_retries(&job).await?;
+        if let StoreJob::Accept(message, None) = &job
+            && is_accepted
+        {
+            self.finish_opening(message);
+        }
         let direct_sender = match &job {
             StoreJob::Accept(message, _) if message.group => None,
             StoreJob::Accept(message, _) if is_accepted => message.sender.id.parse().ok().map(DirectSender::Person),
@@ -398,7 +409,11 @@ impl InboundStore {
 
     /// Queries the API. If Discord is reachable but keeps failing, the query is given up: otherwise its channel, and in
     /// the end all others, would wait for ever.
-    async fn query<T: DeserializeOwned>(&self, path: &str, mode: RetryMode) -> Result<QueryResult<T>, Cancelled> {
+    pub(super) async fn query<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        mode: RetryMode,
+    ) -> Result<QueryResult<T>, Cancelled> {
         let (mut failures, mut server_failures) = (0, 0);
         let mut since = Instant::now();
         loop {

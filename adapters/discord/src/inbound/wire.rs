@@ -56,6 +56,16 @@ pub(crate) struct Embed {
     pub(crate) url: Option<String>,
     #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) fields: Vec<EmbedField>,
+    #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) image: Option<EmbedImage>,
+    #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) thumbnail: Option<EmbedImage>,
+}
+
+/// A picture of an embed.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct EmbedImage {
+    pub(crate) url: String,
 }
 
 /// A field of an embed.
@@ -68,6 +78,17 @@ pub(crate) struct EmbedField {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Sticker {
     pub(crate) name: String,
+}
+
+/// A part of a message that is laid out by its app: text, or something with parts of its own.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Component {
+    #[serde(rename = "type", default)]
+    pub(crate) kind: u64,
+    #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) content: Option<String>,
+    #[serde(default, deserialize_with = "lenient_vec")]
+    pub(crate) components: Vec<Component>,
 }
 
 /// A question with answers to choose from.
@@ -117,6 +138,8 @@ pub(crate) struct MessageContent {
     pub(crate) sticker_items: Vec<Sticker>,
     #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) poll: Option<Poll>,
+    #[serde(default, deserialize_with = "lenient_vec")]
+    pub(crate) components: Vec<Component>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub(crate) flags: u64,
 }

@@ -6,3 +6,4 @@ mod inbound;
 mod missed;
 mod outbound;
 mod soak;
+mod threads;

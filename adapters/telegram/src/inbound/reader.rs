@@ -36,6 +36,9 @@ const UNREGISTERED_COMMANDS: [&str; 10] =
 /// The commands by which a person decides whether a tool may run.
 const DECISIONS: [&str; 2] = ["allow", "refuse"];
 
+/// Why what a person sends is refused of which nothing is known.
+const UNREADABLE_REASON: &str = "it is of a kind that I can't read";
+
 /// Why most messages in groups are ignored.
 const NOT_ADDRESSED_TEXT: &str = "it was not written to the bot";
 
@@ -177,7 +180,7 @@ impl InboundReader {
         if head.chat.is_group() && head.is_anonymous() && command_name(&parsed_text.text).is_some_and(is_decision) {
             return InboundEvent::Ignored("nobody can decide without showing who it is");
         }
-        let parsed = ParsedMessage {
+        let mut parsed = ParsedMessage {
             message: &message,
             raw_text: text,
             address: head.address(),
@@ -197,11 +200,16 @@ impl InboundReader {
             let is_service_message = raw.as_object().is_some_and(|fields: &Map<String, Value>| {
                 fields.keys().any(|field| SERVICE_MESSAGE_FIELDS.contains(&field.as_str()))
             });
-            return if is_service_message {
-                InboundEvent::Ignored("it tells of something that happened in the chat")
-            } else {
-                InboundEvent::Undecodable("its message carries nothing that is known")
-            };
+            if is_service_message {
+                return InboundEvent::Ignored("it tells of something that happened in the chat");
+            }
+            // In a group it may report an event of a new kind, unless it forwards something or replies to the bot.
+            let is_to_bot = head.replied_to().is_some_and(|replied| replied.head.is_from(&self.bot));
+            if head.chat.is_group() && head.forward_origin.is_none() && !is_to_bot {
+                return InboundEvent::Undecodable("its message carries nothing that is known");
+            }
+            let name = if head.forward_origin.is_some() { "forwarded message" } else { "message" };
+            parsed.files.push(FileReference::unreadable(name, UNREADABLE_REASON));
         }
         if head.chat.is_group() && parsed.text.command == Some(LeadingCommand::OtherBot) {
             return InboundEvent::Ignored("it is a command for another bot");

@@ -16,6 +16,7 @@ mod crash_matrix;
 mod day;
 mod discord_acceptance;
 mod discord_people;
+mod discord_threads;
 mod documents;
 mod download;
 mod durability;

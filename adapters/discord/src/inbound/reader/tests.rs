@@ -413,6 +413,8 @@ fn a_file_comes_as_its_sender_named_it() {
         ("plan.pdf", json!("Plan.PDF"), "Plan.PDF"),
         ("plan.pdf", json!("AC/DC"), "AC-DC.pdf"),
         ("README", json!("Lies mich"), "Lies mich"),
+        ("env", json!(".env"), ".env"),
+        ("init__.py", json!("__init__"), "__init__.py"),
         ("plan.pdf", json!("  "), "plan.pdf"),
         ("plan.pdf", Value::Null, "plan.pdf"),
         ("../../etc/passwd", Value::Null, "passwd"),
@@ -437,16 +439,24 @@ fn what_was_emptied_by_discord_is_told() {
         EMPTY_MESSAGE_REASON,
         "nobody asked us"
     );
-    let to_our_role = in_guild(CHANNEL, json!({ "mention_roles": ["71"] }));
-    let told = passed_over(reader.read("MESSAGE_CREATE", &to_our_role));
-    assert_eq!(told, EMPTY_MESSAGE_REASON, "words beside a role's mention are hidden too");
+}
+
+/// Catches: a person who writes to the bot what it can't read, and never hears of it.
+#[test]
+fn message_to_the_bot_that_shows_nothing_is_refused_with_a_reason() {
     let reply =
         json!({ "type": 19, "referenced_message": with(in_guild(CHANNEL, json!({})), json!({ "author": satchel() })) });
-    assert_eq!(passed_over(reader.read("MESSAGE_CREATE", &in_guild(CHANNEL, reply))), EMPTY_MESSAGE_REASON);
-    assert!(
-        matches!(reader.read("MESSAGE_CREATE", &direct(json!({}))), InboundEvent::Undecodable(_)),
-        "it hides nothing here"
-    );
+    let hidden = "Discord shows me what it says only if it mentions me";
+    for (message, text, reason) in [
+        (in_guild(CHANNEL, json!({ "mention_roles": ["71"] })), "", hidden),
+        (in_guild(CHANNEL, reply), "[in reply to your own message]", hidden),
+        (direct(json!({})), "", "it is of a kind that I can't read"),
+    ] {
+        let read = read(&message);
+        let refused: Vec<_> =
+            read.files.iter().map(|file| (file.filename.as_str(), file.unreadable.as_deref())).collect();
+        assert_eq!((read.text.as_str(), refused), (text, vec![("message", Some(reason))]), "{message}");
+    }
 }
 
 #[test]

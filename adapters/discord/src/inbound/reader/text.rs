@@ -11,11 +11,14 @@ use satchel_domain::{
     quoting::{self, QuoteAuthor},
 };
 
-use super::{InboundReader, LeadingCommand, ParsedMessage, message_files, quoted_files};
+use super::{InboundReader, LeadingCommand, MESSAGE_NAME, ParsedMessage, forward, message_files, quoted_files};
 use crate::{
     cache::GuildCache,
-    inbound::wire::{Embed, Message, MessageContent, PollMedia, User},
+    inbound::wire::{Component, Embed, Message, MessageContent, PollMedia, User},
 };
+
+/// A component that is text (Component Types).
+const TEXT_DISPLAY: u64 = 10;
 
 /// The names for ids in a text.
 #[derive(Debug, Clone, Copy)]
@@ -151,11 +154,11 @@ fn mention_text(name: &str) -> String {
     name.chars().filter(|c| !is_unsafe_char(*c)).collect()
 }
 
-/// The message that is replied to.
-struct RepliedMessage {
-    author: QuoteAuthor,
-    text: String,
-    files: Vec<FileReference>,
+/// The message that is replied to, or from which a thread was started.
+pub(super) struct RepliedMessage {
+    pub(super) author: QuoteAuthor,
+    pub(super) text: String,
+    pub(super) files: Vec<FileReference>,
 }
 
 /// How much is shown of the message that is replied to.
@@ -174,15 +177,12 @@ pub(super) fn compose_text_and_files(
 ) -> (String, Vec<FileReference>) {
     let Message { head, content } = parsed.message;
     let mut files = message_files(parsed.message);
+    files.extend(parsed.unreadable.map(|reason| FileReference::unreadable(MESSAGE_NAME, reason)));
     let own_text =
         quoting::escape_openings(&join_text([&parsed.text.text, &describe_content(content).unwrap_or_default()]));
     if head.is_forward() {
-        let forwarded: Vec<&MessageContent> = head.message_snapshots.iter().map(|snapshot| &snapshot.message).collect();
-        files.extend(forwarded.iter().flat_map(|content| quoted_files(content, head)));
-        // Discord doesn't say who wrote it.
-        let quotes: Vec<String> =
-            forwarded.iter().map(|content| quoting::quote_forwarded("somebody", &full_text(content, reader))).collect();
-        let quotation = quotes.join("\n\n");
+        let (quotation, forwarded_files) = forward::quote_forward(head, parsed.original, reader);
+        files.extend(forwarded_files);
         return (
             if own_text.is_empty() { quotation } else { quoting::append_below_quote(&quotation, &own_text) },
             files,
@@ -228,6 +228,11 @@ fn replied_message(
     if disclosure == ReplyDisclosure::Hidden {
         return Some(RepliedMessage { author: QuoteAuthor::Stranger, text: String::new(), files: Vec::new() });
     }
+    Some(quote_message(message, reader))
+}
+
+/// Returns another message as it is quoted.
+pub(super) fn quote_message(message: &Message, reader: &InboundReader) -> RepliedMessage {
     let Message { head, content } = message;
     let is_by_bot = head.author.id.0 == reader.bot.user_id;
     let mut texts = vec![full_text(content, reader)];
@@ -244,17 +249,18 @@ fn replied_message(
         files.extend(quoted_files(forwarded, head));
     }
     texts.retain(|text| !text.is_empty());
-    Some(RepliedMessage {
+    RepliedMessage {
         author: if is_by_bot { QuoteAuthor::Bot } else { QuoteAuthor::Person(head.author.name().to_owned()) },
         text: texts.join("\n"),
         files,
-    })
+    }
 }
 
 /// Returns the full text of someone else's message.
-fn full_text(content: &MessageContent, reader: &InboundReader) -> String {
+pub(super) fn full_text(content: &MessageContent, reader: &InboundReader) -> String {
     let text = join_text([&reader.forwarded_text(content), &describe_content(content).unwrap_or_default()]);
-    join_text([&text, &embed_text(content)])
+    let text = join_text([&text, &embed_text(content)]);
+    join_text([&text, &component_text(&content.components)])
 }
 
 impl InboundReader {
@@ -286,9 +292,9 @@ pub(super) fn describe_content(content: &MessageContent) -> Option<String> {
 /// Returns the text of a message's embeds, the only content of some bots' messages, without links that repeat its text.
 pub(super) fn embed_text(content: &MessageContent) -> String {
     let mut text = String::new();
-    for Embed { title, description, url, fields } in &content.embeds {
+    for Embed { title, description, url: link, fields, image, thumbnail } in &content.embeds {
         let mut embed_lines = String::new();
-        let url = url.as_deref().filter(|url| !content.text.contains(url.trim_end_matches('/')));
+        let url = link.as_deref().filter(|url| !content.text.contains(url.trim_end_matches('/')));
         match (title, url) {
             (Some(title), Some(url)) => push_line(&mut embed_lines, &format!("[{title}]({url})")),
             (Some(title), None) => push_line(&mut embed_lines, title),
@@ -301,7 +307,24 @@ pub(super) fn embed_text(content: &MessageContent) -> String {
         for field in fields {
             push_line(&mut embed_lines, &format!("{}: {}", field.name, field.value));
         }
+        // Of a picture alone there is nothing else to be read.
+        if let Some(image) = image.as_ref().or(thumbnail.as_ref()).filter(|_| embed_lines.is_empty() && link.is_none())
+        {
+            push_line(&mut embed_lines, &image.url);
+        }
         push_line(&mut text, &embed_lines);
+    }
+    text
+}
+
+/// Returns the text of a message that an app has laid out in components.
+fn component_text(components: &[Component]) -> String {
+    let mut text = String::new();
+    for component in components {
+        if component.kind == TEXT_DISPLAY {
+            push_line(&mut text, component.content.as_deref().unwrap_or_default());
+        }
+        push_line(&mut text, &component_text(&component.components));
     }
     text
 }

@@ -574,7 +574,7 @@ fn undecodable_reason_leaks_no_content() {
         update("message", json!({ "message_id": 1, "from": ann(), "text": "secret" })),
         update("message", message(private(), json!({ "photo": "secret" }))),
         update("message", message(private(), json!({ "location": { "latitude": "secret", "longitude": 1.0 } }))),
-        update("message", message(private(), json!({ "hologram": "secret" }))),
+        update("message", message(group(), json!({ "hologram": "secret" }))),
         update("callback_query", json!({ "id": "1", "data": "secret" })),
         update("edited_message", json!(null)),
     ] {

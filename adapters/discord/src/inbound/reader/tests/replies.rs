@@ -176,6 +176,90 @@ fn forwarded_text_is_never_the_senders_own() {
     assert_eq!(boxed.text, "[forwarded from somebody:]\n> [News](https://n.example)\n> of today");
 }
 
+/// Catches: a forward of which nothing is shown, and of which neither the model nor the person ever hears.
+#[test]
+fn forward_that_shows_nothing_is_refused_with_a_reason() {
+    let without_snapshots = json!({ "message_reference": { "type": 1, "channel_id": "1", "message_id": "2" } });
+    let empty_list = with(without_snapshots.clone(), json!({ "message_snapshots": [] }));
+    for more in
+        [without_snapshots, empty_list, passed_on(json!({})), passed_on(json!({ "embeds": [{ "type": "rich" }] }))]
+    {
+        for message in [direct(more.clone()), in_guild(OPEN, more.clone())] {
+            let read = read(&message);
+            let [file] = read.files.as_slice() else { panic!("{read:?}") };
+            let shown = (read.text.as_str(), file.filename.as_str(), file.unreadable.is_some());
+            assert_eq!(shown, ("[forwarded from somebody]", "forwarded message", true), "{more}");
+            assert_eq!(reader().find_hidden_original(&read.raw), Some((1, 2)), "{more}");
+        }
+    }
+}
+
+#[test]
+fn forward_of_a_sticker_picture_or_layout_says_what_it_is() {
+    let layout = json!([{ "type": 17, "components": [{ "type": 10, "content": "Build 7" }, { "type": 14 }] }]);
+    for (content, text) in [
+        (json!({ "sticker_items": [{ "name": "Wave" }] }), "[sticker: Wave]"),
+        (
+            json!({ "embeds": [{ "type": "image", "image": { "url": "https://i.example/a.png" } }] }),
+            "https://i.example/a.png",
+        ),
+        (json!({ "components": layout }), "Build 7"),
+    ] {
+        let read = read(&direct(passed_on(content)));
+        assert_eq!((read.text, read.files.len()), (format!("[forwarded from somebody:]\n> {text}"), 0));
+        assert_eq!(reader().find_hidden_original(&read.raw), None);
+    }
+}
+
+#[test]
+fn original_takes_the_place_of_a_forward_that_shows_nothing() {
+    let poll = json!({ "question": { "text": "Lunch?" }, "answers": [{ "poll_media": { "text": "yes" } }] });
+    for (original, text, files) in [
+        (replied(json!({})), "[forwarded from somebody:]\n> my plan\n> second line", vec!["plan].pdf"]),
+        (
+            replied(json!({ "content": "", "attachments": [], "poll": poll })),
+            "[forwarded from somebody:]\n> [poll: Lunch?]\n> - yes",
+            vec![],
+        ),
+        (replied(json!({ "content": "", "attachments": [] })), "[forwarded from somebody]", vec!["forwarded message"]),
+        (json!({ "odd": 1 }), "[forwarded from somebody]", vec!["forwarded message"]),
+    ] {
+        let mut read = read(&direct(passed_on(json!({}))));
+        reader().add_original(&mut read, &original);
+        assert_eq!((read.text.as_str(), names(&read)), (text, files), "{original}");
+        // The link of a file is renewed from the message that has the file.
+        assert!(read.files.iter().all(|file| file.unreadable.is_some() || file.locator.contains(r#""message":990"#)));
+        assert!(!read.raw.to_string().contains("bob"), "its author isn't named");
+    }
+}
+
+#[test]
+fn starter_of_a_thread_is_quoted_with_its_files() {
+    let opening = reader().quote_starter(Some(&replied(json!({}))));
+    assert_eq!(opening.text, "[in a thread from a message of bob with plan).pdf:]\n> my plan\n> second line");
+    assert_eq!(opening.redacted_text, "[in a thread from a message of somebody who may not talk to you]");
+    assert_eq!((opening.author.map(|author| author.id), opening.key), (Some("43".into()), Some("990".into())));
+    assert!(opening.files[0].locator.contains(r#""message":990"#), "{:?}", opening.files);
+    let own = reader().quote_starter(Some(&replied(json!({ "author": satchel(), "attachments": [] }))));
+    assert_eq!(
+        (own.text.as_str(), own.author),
+        ("[in a thread from your own message:]\n> my plan\n> second line", None)
+    );
+    for unreadable in [None, Some(json!({ "odd": 1 })), Some(replied(json!({ "content": "", "attachments": [] })))] {
+        let opening = reader().quote_starter(unreadable.as_ref());
+        assert_eq!(opening.text, "[in a thread from a message that can't be read]");
+        assert_eq!((opening.files.len(), opening.author), (0, None));
+    }
+}
+
+#[test]
+fn commands_and_scripts_leave_the_starter_to_the_next_message() {
+    let takes = |content: &str| reader().takes_opening(&read(&direct(json!({ "content": content }))));
+    assert!(takes("why?") && takes("/translate this"));
+    let script = satchel_domain::script::to_script_message("print(1)");
+    assert!(!takes("/files") && !takes("/stop") && !takes(&script));
+}
+
 #[test]
 fn text_below_forward_is_the_senders_own() {
     let said = read(&direct(with(passed_on(json!({ "content": "the news" })), json!({ "content": "look" }))));

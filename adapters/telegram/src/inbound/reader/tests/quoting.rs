@@ -205,3 +205,25 @@ fn quoted_file_has_the_name_that_telegram_gave_it() {
     let own = read(&update("message", message(private(), json!({ "photo": photo() })))).files.remove(0);
     assert_eq!((own.platform_id.as_deref(), own.quoted), (Some("b"), None));
 }
+
+/// Catches: a person who sends or forwards the bot something of a kind that it doesn't know, and never hears of it.
+#[test]
+fn content_of_an_unknown_kind_is_refused_with_a_reason() {
+    let origin = json!({ "type": "user", "date": 1, "sender_user": bob() });
+    let to_us = json!({ "message_id": 3, "date": 1, "chat": group(), "from": satchel(), "text": "Yes?" });
+    let hologram = |more: Value| {
+        let mut content = json!({ "hologram": { "of": "Ann" } });
+        content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        content
+    };
+    for (chat, more, text, name) in [
+        (private(), json!({}), "", "message"),
+        (private(), json!({ "forward_origin": origin }), "[forwarded from Bob]", "forwarded message"),
+        (group(), json!({ "reply_to_message": to_us }), "[in reply to your own message:]\n> Yes?", "message"),
+    ] {
+        let read = read(&update("message", message(chat, hologram(more))));
+        let refused: Vec<_> =
+            read.files.iter().map(|file| (file.filename.as_str(), file.unreadable.as_deref())).collect();
+        assert_eq!((read.text.as_str(), refused), (text, vec![(name, Some("it is of a kind that I can't read"))]));
+    }
+}
