@@ -20,7 +20,7 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_fake_discord::{DiscordFile, DiscordMessage, DiscordRules, FakeDiscord, Mention, Permission, Tier};
+use satchel_fake_discord::{DiscordMessage, DiscordRules, FakeDiscord, Mention, Permission, Tier};
 use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::{Activity, BlobHint, Blobs, ByteStream, Channel, PostRequest};
@@ -197,13 +197,6 @@ pub(crate) fn small(name: &str, seed: u64) -> FakeFile {
     FakeFile::generated(name, "application/octet-stream", seed, 2_000)
 }
 
-/// A file's name as a person sees it: Discord shows the title where it has one.
-pub(crate) fn shown_name(file: &DiscordFile) -> String {
-    let Some(title) = &file.title else { return file.filename.clone() };
-    let extension = file.filename.rsplit_once('.').map(|(_, extension)| format!(".{extension}"));
-    format!("{title}{}", extension.unwrap_or_default())
-}
-
 impl OutboundHarness {
     /// The file of a message as the way in would note it, with a link of Discord's own.
     async fn reference(&self, filename: &str, message: u64) -> FileReference {
@@ -238,7 +231,7 @@ impl ChannelFixture for OutboundHarness {
         let arrived = |message: &DiscordMessage| ArrivedMessage {
             message: MessageRef(message.id.to_string()),
             text: message.content.clone(),
-            files: message.files.iter().map(|file| (shown_name(file), file.sha256)).collect(),
+            files: message.files.iter().map(|file| (file.shown_name(), file.sha256)).collect(),
         };
         self.discord.transcript().visible(self.place).map(arrived).collect()
     }
@@ -325,6 +318,7 @@ async fn file_names_stay_original_and_break_no_header() {
         "back\\slash.txt",
         "100%25.txt",
         "no extension",
+        "__init__.py",
     ];
     let items = harness.items(&names).await;
     let expected: Vec<_> =
@@ -332,7 +326,7 @@ async fn file_names_stay_original_and_break_no_header() {
     harness.send(PartContent::Album { items }).await.unwrap();
     let transcript = harness.discord.transcript();
     let shown: Vec<_> =
-        transcript.files(harness.place).into_iter().map(|file| (shown_name(file), file.sha256)).collect();
+        transcript.files(harness.place).into_iter().map(|file| (file.shown_name(), file.sha256)).collect();
     for (number, (shown, (name, sha256))) in shown.iter().zip(&expected).enumerate() {
         let name = if number == 5 { "same-2.txt" } else { name };
         assert_eq!((shown.0.as_str(), shown.1), (name, *sha256));

@@ -2,7 +2,7 @@
 //! part is now; and the look-up for when the nonce is forgotten.
 
 use satchel_domain::capabilities::Idempotency;
-use satchel_fake_discord::{ApiRefusal, DiscordFault};
+use satchel_fake_discord::{ApiRefusal, DiscordFault, DiscordFile};
 use satchel_fake_kit::FaultTiming;
 use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedMessages};
 
@@ -45,7 +45,7 @@ async fn retry_updates_earlier_message_to_current_content() {
             // Words that go without files may have left theirs behind because they were refused as a repeat.
             let expected = if names.is_empty() { files_before } else { names };
             assert_eq!(
-                shown[0].files.iter().map(shown_name).collect::<Vec<_>>(),
+                shown[0].files.iter().map(DiscordFile::shown_name).collect::<Vec<_>>(),
                 expected,
                 "{number} {files_before:?}"
             );
@@ -188,7 +188,7 @@ async fn delivered_files_stay_when_resending_them_fails() {
         let shown: Vec<_> = transcript.visible(harness.place).collect();
         assert_eq!(shown.len(), 1, "{kept:?}");
         assert_eq!(shown[0].content, "hello", "{kept:?}");
-        assert_eq!(shown[0].files.iter().map(shown_name).collect::<Vec<_>>(), names, "{kept:?}");
+        assert_eq!(shown[0].files.iter().map(DiscordFile::shown_name).collect::<Vec<_>>(), names, "{kept:?}");
     }
 }
 
@@ -251,7 +251,7 @@ pub(crate) async fn find(
 
 /// Every kind of part that makes a message.
 async fn everything(harness: &OutboundHarness) -> Vec<PartContent> {
-    let files = harness.items(&["my plan.bin", "план.bin", "same.bin", "same.bin"]).await;
+    let files = harness.items(&["my plan.bin", "план.bin", "same.bin", "same.bin", ".env", "__init__.py"]).await;
     vec![
         text("words, **bold** and  blanks \n"),
         bundle("with files", files.clone()),
@@ -309,9 +309,11 @@ async fn look_up_matches_only_own_text_and_files() {
     harness.send(text("hello")).await.unwrap();
     harness.send(bundle("hello", files[..1].to_vec())).await.unwrap();
     harness.send(bundle("hello!", files.clone())).await.unwrap();
-    let mut renamed = files.clone();
-    renamed[1].attachment.filename = Filename::from_untrusted("c.bin");
-    harness.send(bundle("hello", renamed)).await.unwrap();
+    for other in ["c.bin", "_b.bin"] {
+        let mut renamed = files.clone();
+        renamed[1].attachment.filename = Filename::from_untrusted(other);
+        harness.send(bundle("hello", renamed)).await.unwrap();
+    }
     let longer = harness.item(&FakeFile::generated("b.bin", "application/octet-stream", 1, 2_001)).await;
     harness.send(bundle("hello", vec![files[0].clone(), longer])).await.unwrap();
     assert_eq!(find(&harness.channel, &wanted, None).await, Ok(None), "each of them differs in one thing");
