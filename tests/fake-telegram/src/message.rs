@@ -135,6 +135,8 @@ pub struct TelegramMessage {
     pub album: Option<String>,
     /// The message that it answers.
     pub reply_to: Option<i64>,
+    /// The passage of that message that its writer chose.
+    pub quote: Option<FormattedText>,
     /// The person who wrote it first, if it was forwarded.
     pub forwarded_from: Option<i64>,
     /// The buttons under it.
@@ -151,6 +153,10 @@ pub struct TelegramMessage {
 #[derive(Debug, Clone, Default)]
 pub struct PersonMessage {
     pub(crate) text: String,
+    /// Whether the text is HTML, which describes its entities.
+    pub(crate) is_html: bool,
+    /// The passage of the message that it answers, as HTML.
+    pub(crate) quote: Option<String>,
     pub(crate) content: PersonContent,
     pub(crate) thread: Option<i64>,
     pub(crate) reply_to: Option<i64>,
@@ -175,6 +181,13 @@ impl PersonMessage {
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    /// A text that is formatted as Telegram's apps allow, written in the Bot API's HTML. Commands, mentions and addresses in
+    /// it become entities as well.
+    #[must_use]
+    pub fn formatted(html: &str) -> Self {
+        Self { is_html: true, ..Self::text(html) }
     }
 
     /// A file in the form in which it was sent; one that plays does so for three seconds.
@@ -203,6 +216,12 @@ impl PersonMessage {
         Self { text: caption.to_owned(), ..self }
     }
 
+    /// With words under the file that are formatted like those of [`Self::formatted`].
+    #[must_use]
+    pub fn formatted_caption(self, html: &str) -> Self {
+        Self { text: html.to_owned(), is_html: true, ..self }
+    }
+
     /// In a topic of a forum.
     #[must_use]
     pub fn in_topic(self, thread: i64) -> Self {
@@ -213,6 +232,12 @@ impl PersonMessage {
     #[must_use]
     pub fn replying_to(self, message: i64) -> Self {
         Self { reply_to: Some(message), ..self }
+    }
+
+    /// In answer to a passage of a message, which is formatted there as this HTML says.
+    #[must_use]
+    pub fn quoting(self, message: i64, html: &str) -> Self {
+        Self { quote: Some(html.to_owned()), ..self.replying_to(message) }
     }
 
     #[must_use]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    message::{ChatKind, FileKind, TelegramContent, TelegramFile, TelegramMessage},
+    message::{ChatKind, FileKind, FormattedText, TelegramContent, TelegramFile, TelegramMessage},
     platform_state::{BOT, BOT_USERNAME, BotMembership, BotRole, PlatformState},
 };
 
@@ -79,11 +79,24 @@ pub(crate) fn message(platform: &PlatformState, message: &TelegramMessage) -> Va
     // A message of a topic that answers nothing else answers the message that opened the topic.
     let topic = message.thread.filter(|topic| *topic != message.id);
     let answered = message.reply_to.and_then(|id| platform.message(message.chat, id));
+    if let (Some(passage), Some(answered)) = (&message.quote, answered) {
+        object.insert("quote".to_owned(), quote(passage, answered));
+    }
     if let Some(answered) = answered.or_else(|| platform.message(message.chat, topic?)) {
         // Message, reply_to_message: "will not contain further reply_to_message fields even if it itself is a reply".
         object.insert("reply_to_message".to_owned(), Value::Object(alone(platform, answered)));
     }
     Value::Object(object)
+}
+
+/// TextQuote: the passage of the answered message that the person chose.
+fn quote(passage: &FormattedText, answered: &TelegramMessage) -> Value {
+    let before = answered.words.text.find(&passage.text).map_or("", |at| &answered.words.text[..at]);
+    let mut quote = json!({ "text": passage.text, "position": before.encode_utf16().count(), "is_manual": true });
+    if !passage.entities.is_empty() {
+        quote["entities"] = json!(passage.entities_json());
+    }
+    quote
 }
 
 fn alone(platform: &PlatformState, message: &TelegramMessage) -> Map<String, Value> {

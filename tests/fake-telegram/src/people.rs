@@ -314,10 +314,15 @@ impl State {
             chat,
             from: person,
             thread: composed.thread,
-            words: text::plain_text(&composed.text),
+            words: if composed.is_html {
+                text::formatted_text(&composed.text)
+            } else {
+                text::plain_text(&composed.text)
+            },
             content,
             album,
             reply_to: composed.reply_to,
+            quote: composed.quote.as_deref().map(text::quoted_text),
             forwarded_from: composed.forwarded_from,
             ..TelegramMessage::default()
         });

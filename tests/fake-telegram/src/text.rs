@@ -1,5 +1,7 @@
 //! A message's words: read with their markup, trimmed, counted, and refused where they are too long.
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -8,6 +10,12 @@ use crate::{
     message::{FormattedText, TextEntity},
     refusal::{ApiRefusal, bad},
 };
+
+/// The entities in which the server looks for no others (TDLib, `fix_entities`): code holds none, and a link is one already.
+const OPAQUE_ENTITIES: [&str; 4] = ["code", "pre", "text_link", "text_mention"];
+
+/// The entities that the quoted passage of a message keeps (Bot API, TextQuote).
+const QUOTED_ENTITIES: [&str; 6] = ["bold", "italic", "underline", "strikethrough", "spoiler", "custom_emoji"];
 
 /// Reads the words of a request: `text` or `caption`, with their parse mode or their entities.
 pub(crate) fn read_text(call: &ReceivedCall, name: &str) -> Result<FormattedText, ApiRefusal> {
@@ -53,6 +61,36 @@ pub(crate) fn plain_text(words: &str) -> FormattedText {
         units += piece.encode_utf16().count();
     }
     FormattedText { text: words.to_owned(), entities, dropped_entities: 0 }
+}
+
+/// Words that a person formatted in an app, as HTML describes them, with the commands, mentions and addresses that the server
+/// finds in them.
+///
+/// # Panics
+/// When the HTML can't be read.
+pub(crate) fn formatted_text(html: &str) -> FormattedText {
+    let mut words = parse(html, Some("html"), None).expect("a test writes HTML that the server reads");
+    let overlaps = |found: &TextEntity, own: &TextEntity| {
+        own.offset < found.offset + found.length && found.offset < own.offset + own.length
+    };
+    let is_hidden = |found: &TextEntity| {
+        words.entities.iter().any(|own| OPAQUE_ENTITIES.contains(&own.kind.as_str()) && overlaps(found, own))
+    };
+    let found: Vec<TextEntity> =
+        plain_text(&words.text).entities.into_iter().filter(|found| !is_hidden(found)).collect();
+    words.entities.extend(found);
+    words.entities.sort_by_key(|entity| (entity.offset, Reverse(entity.length)));
+    words
+}
+
+/// A passage that a person quotes, as HTML describes it.
+///
+/// # Panics
+/// When the HTML can't be read.
+pub(crate) fn quoted_text(html: &str) -> FormattedText {
+    let mut words = formatted_text(html);
+    words.entities.retain(|entity| QUOTED_ENTITIES.contains(&entity.kind.as_str()));
+    words
 }
 
 impl FormattedText {

@@ -2,6 +2,7 @@
 
 mod aiogram;
 mod faults;
+mod formatting;
 mod ids;
 mod late;
 mod lookup;
