@@ -8,6 +8,7 @@ mod callback_queries;
 mod content_digest;
 mod fallback_text;
 mod files;
+mod formatting;
 mod polling;
 mod processor;
 mod reader;

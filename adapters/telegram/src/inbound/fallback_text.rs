@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::wire::{ListItem, Location, MessageContent};
+use super::{
+    text::parse_forwarded,
+    wire::{ListItem, Location, MessageContent, MessageEntity},
+};
 
 /// Describes the content of a message; `None` if it has only text and files.
 pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
@@ -25,7 +28,8 @@ pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
     }
     if let Some(checklist) = &content.checklist {
         let mark = |task: &ListItem| if task.completion_date == 0 { "- [ ] " } else { "- [x] " };
-        return Some(format_list("checklist", &checklist.title, &checklist.tasks, mark));
+        let title = parse_forwarded(&checklist.title, &checklist.title_entities);
+        return Some(format_list("checklist", &title, &checklist.tasks, mark));
     }
     if let Some(dice) = &content.dice {
         return Some(format!("[dice: {} {}]", dice.emoji, dice.value));
@@ -65,25 +69,35 @@ fn format_point(location: &Location) -> String {
 fn format_list(kind: &str, title: &str, items: &[ListItem], mark: impl Fn(&ListItem) -> &'static str) -> String {
     let mut text = format!("[{kind}: {title}]");
     for item in items {
-        let _ = write!(text, "\n{}{}", mark(item), item.text);
+        let _ = write!(text, "\n{}{}", mark(item), parse_forwarded(&item.text, &item.text_entities));
     }
     text
 }
 
-/// Appends the text of a message that consists of blocks, each on its own lines, without formatting.
+/// Appends the text of a message that consists of blocks as Markdown, each on its own lines.
 fn push_blocks(value: &Value, text: &mut String) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| push_blocks(item, text)),
         Value::Object(fields) => {
+            let mut block = String::new();
             for name in ["summary", "text", "expression", "caption", "label", "blocks", "items", "cells"] {
                 match fields.get(name) {
-                    Some(inner) if matches!(name, "blocks" | "items" | "cells" | "caption") => push_blocks(inner, text),
+                    Some(inner) if matches!(name, "blocks" | "items" | "cells" | "caption") => {
+                        push_blocks(inner, &mut block);
+                    }
                     Some(inner) => {
-                        push_inline(inner, text);
-                        text.push('\n');
+                        push_inline(inner, &mut block);
+                        block.push('\n');
                     }
                     None => {}
                 }
+            }
+            match fields.get("type").and_then(Value::as_str) {
+                Some(kind @ ("pre" | "blockquote")) => {
+                    text.push_str(&format_whole(block.trim_end_matches('\n'), kind, fields));
+                    text.push('\n');
+                }
+                _ => text.push_str(&block),
             }
         }
         _ => {}
@@ -95,15 +109,32 @@ fn push_inline(value: &Value, text: &mut String) {
         Value::String(string) => text.push_str(string),
         Value::Array(items) => items.iter().for_each(|item| push_inline(item, text)),
         Value::Object(fields) => {
+            let mut inner = String::new();
             for name in ["text", "expression", "alternative_text"] {
-                fields.get(name).into_iter().for_each(|inner| push_inline(inner, text));
+                fields.get(name).into_iter().for_each(|value| push_inline(value, &mut inner));
             }
+            let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+            text.push_str(&format_whole(&inner, kind, fields));
             if let Some(url) = fields.get("url").and_then(Value::as_str) {
                 let _ = write!(text, " ({url})");
             }
         }
         _ => {}
     }
+}
+
+/// Formats a text as one entity of this kind does. Texts of blocks have the kinds of entities.
+fn format_whole(text: &str, kind: &str, fields: &Map<String, Value>) -> String {
+    let entity = MessageEntity {
+        kind: kind.to_owned(),
+        offset: 0,
+        length: text.encode_utf16().count(),
+        url: None,
+        user: None,
+        language: fields.get("language").and_then(Value::as_str).map(str::to_owned),
+        unix_time: fields.get("unix_time").and_then(Value::as_i64),
+    };
+    parse_forwarded(text, &[entity])
 }
 
 #[cfg(test)]
@@ -137,6 +168,13 @@ mod tests {
                 json!({ "checklist": { "title": "Trip", "tasks": [{ "id": 1, "text": "pack" }, { "id": 2, "text": "go", "completion_date": 5 }] } }),
                 "[checklist: Trip]\n- [ ] pack\n- [x] go",
             ),
+            (
+                json!({ "checklist": {
+                    "title": "Trip", "title_entities": [{ "type": "bold", "offset": 0, "length": 4 }],
+                    "tasks": [{ "id": 1, "text": "pack", "text_entities": [{ "type": "strikethrough", "offset": 0, "length": 4 }] }],
+                } }),
+                "[checklist: **Trip**]\n- [ ] ~~pack~~",
+            ),
             (json!({ "dice": { "emoji": "🎲", "value": 6 } }), "[dice: 🎲 6]"),
             (json!({ "sticker": { "file_id": "s", "emoji": "😀" } }), "[sticker: 😀]"),
             (json!({ "sticker": { "file_id": "s" } }), "[sticker]"),
@@ -151,7 +189,15 @@ mod tests {
                     { "type": "heading", "text": ["Big ", { "type": "bold", "text": "news" }] },
                     { "type": "list", "items": [{ "label": "1.", "blocks": [{ "type": "paragraph", "text": { "type": "url", "text": "here", "url": "https://a.example" } }] }] },
                 ] } }),
-                "Big news\n1.\nhere (https://a.example)",
+                "Big **news**\n1.\nhere (https://a.example)",
+            ),
+            (
+                json!({ "rich_message": { "blocks": [
+                    { "type": "paragraph", "text": ["run ", { "type": "code", "text": "rm *_old_*" }] },
+                    { "type": "pre", "text": "x = 1\ny = 2", "language": "python" },
+                    { "type": "blockquote", "blocks": [{ "type": "paragraph", "text": { "type": "strikethrough", "text": ["not ", "this"] } }] },
+                ] } }),
+                "run `rm *_old_*`\n```python\nx = 1\ny = 2\n```\n> ~~not this~~",
             ),
         ] {
             let content: MessageContent = serde_json::from_value(content).unwrap();

@@ -20,8 +20,8 @@ use super::{
     content_digest::digest_content,
     fallback_text::describe_content,
     files::{file_references, quoted_file_references},
-    text::{BotIdentity, LeadingCommand, ParsedText, parse_forwarded, parse_text},
-    wire::{CallbackQuery, Chat, Message, MessageHeader},
+    text::{BotIdentity, LeadingCommand, ParsedText, parse_command, parse_forwarded, parse_text},
+    wire::{CallbackQuery, Chat, Message, MessageEntity, MessageHeader},
 };
 use crate::address::ConversationAddress;
 
@@ -166,15 +166,11 @@ impl InboundReader {
             return InboundEvent::Ignored("a live location has moved");
         }
         let Some(sender) = message_sender(head) else { return InboundEvent::Ignored("nobody wrote it") };
-        let (text, entities) = match (&head.text, &head.caption) {
-            (Some(text), _) => (text.as_str(), &head.entities),
-            (None, Some(caption)) => (caption.as_str(), &head.caption_entities),
-            (None, None) => ("", &head.entities),
-        };
+        let (text, entities) = head.formatted_text();
         let parsed_text = match &head.forward_origin {
             // A mention or command in a forwarded message is not the sender's own.
             Some(_) => ParsedText { text: parse_forwarded(text, entities), ..ParsedText::default() },
-            None => parse_text(text, entities, &self.bot),
+            None => self.parse_own_text(text, entities),
         };
         // All anonymous senders of a chat share one identity, so that any of them could decide for another.
         if head.chat.is_group() && head.is_anonymous() && command_name(&parsed_text.text).is_some_and(is_decision) {
@@ -286,6 +282,13 @@ impl InboundReader {
             _ => None,
         };
         InboundEvent::ButtonPressed { query: id, message: inbound_message }
+    }
+
+    /// Parses a text of the sender's own. Satchel's own commands read what was typed: formatting is no part of a number, a code
+    /// or the text of a reminder.
+    fn parse_own_text(&self, text: &str, entities: &[MessageEntity]) -> ParsedText {
+        let command = parse_command(text, entities, &self.bot);
+        if self.is_own_command(&command.text) { command } else { parse_text(text, entities, &self.bot) }
     }
 
     /// Whether a text starts with a command that Satchel handles itself.

@@ -1,8 +1,12 @@
-//! Parses a text with its entities: whether it mentions the bot, its command, and the text without the mention. Pure.
+//! Parses a text with its entities: whether it mentions the bot, its command, and the text without the mention, as Markdown.
+//! Pure.
 
-use satchel_domain::script::fenced_block;
+use std::{cmp::Reverse, ops::Range};
 
-use super::wire::{MessageEntity, User};
+use super::{
+    formatting::{EntitySpan, to_markdown},
+    wire::{MessageEntity, User},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BotIdentity {
@@ -14,7 +18,7 @@ pub(crate) struct BotIdentity {
 /// The parsed text of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ParsedText {
-    /// The text without mentions of the bot and with the addresses of links.
+    /// The text as Markdown, without mentions of the bot.
     pub(crate) text: String,
     /// Whether it mentions the bot.
     pub(crate) mentions_bot: bool,
@@ -33,82 +37,135 @@ pub(crate) enum LeadingCommand {
 
 /// Parses a text that was written to the bot, or in a group that it is in.
 pub(crate) fn parse_text(text: &str, entities: &[MessageEntity], bot: &BotIdentity) -> ParsedText {
-    parse(text, entities, Some(bot))
+    parse_addressed(text, valid_spans(text, entities), bot)
 }
 
-/// Parses a text that was written to someone else: unchanged, but with the addresses of links.
+/// Parses a text as a command reads it: the addresses of links and the fences of labelled code are part of what was written, other
+/// formatting isn't.
+pub(crate) fn parse_command(text: &str, entities: &[MessageEntity], bot: &BotIdentity) -> ParsedText {
+    let is_read = |span: &EntitySpan<'_>| match span.entity.kind.as_str() {
+        "mention" | "text_mention" | "bot_command" | "text_link" => true,
+        "pre" => span.entity.language.is_some(),
+        _ => false,
+    };
+    let mut spans = valid_spans(text, entities);
+    spans.retain(is_read);
+    parse_addressed(text, spans, bot)
+}
+
+/// Parses a text that was written to someone else, in which all mentions stay.
 pub(crate) fn parse_forwarded(text: &str, entities: &[MessageEntity]) -> String {
-    parse(text, entities, None).text
+    to_markdown(text, &valid_spans(text, entities))
 }
 
-/// Parses a text. Entities with invalid offsets are ignored.
-fn parse(text: &str, entities: &[MessageEntity], bot: Option<&BotIdentity>) -> ParsedText {
+/// Returns the entities of a passage that starts at a UTF-16 offset of a text; `None` if the text has another passage there.
+pub(crate) fn entities_of_passage(
+    text: &str,
+    entities: &[MessageEntity],
+    passage: &str,
+    position: usize,
+) -> Option<Vec<MessageEntity>> {
+    let start = byte_offset(text, position)?;
+    text[start..].starts_with(passage).then_some(())?;
+    let passage_end = position + passage.encode_utf16().count();
+    let within = entities.iter().filter_map(|entity| {
+        let start = entity.offset.max(position);
+        let end = entity.offset.checked_add(entity.length)?.min(passage_end);
+        (start < end).then(|| MessageEntity { offset: start - position, length: end - start, ..entity.clone() })
+    });
+    Some(within.collect())
+}
+
+fn parse_addressed(text: &str, mut spans: Vec<EntitySpan<'_>>, bot: &BotIdentity) -> ParsedText {
     let mut parsed = ParsedText::default();
-    let mut spans: Vec<(usize, usize, &MessageEntity)> = entities
-        .iter()
-        .filter_map(|entity| {
-            let start = byte_offset(text, entity.offset)?;
-            Some((start, byte_offset(text, entity.offset.checked_add(entity.length)?)?, entity))
-        })
-        .collect();
-    spans.sort_by_key(|(start, ..)| *start);
-    let mut copied_to = 0;
-    let mut removed_mention = false;
-    for (start, end, entity) in spans {
-        // Spans may be nested, such as a bold link; text that was copied is not copied again.
-        if start < copied_to {
-            continue;
-        }
-        let span = &text[start..end];
-        let replacement = match (entity.kind.as_str(), bot) {
-            ("mention", Some(bot)) if is_bot_mention(span, bot) => None,
-            ("text_mention", Some(bot)) if entity.user.as_ref().is_some_and(|user: &User| user.id == bot.id) => None,
-            ("bot_command", Some(bot)) if start == 0 => {
-                let (name, username) = span.split_once('@').unwrap_or((span, &bot.username));
-                if !username.eq_ignore_ascii_case(&bot.username) {
-                    parsed.command = Some(LeadingCommand::OtherBot);
-                    continue;
-                }
-                parsed.command = Some(LeadingCommand::OwnBot(name.trim_start_matches('/').to_lowercase()));
-                Some(name.to_owned())
+    let mut mentions = Vec::new();
+    let mut addressee = None;
+    for EntitySpan { range, entity } in &spans {
+        match entity.kind.as_str() {
+            "mention" if is_bot_mention(&text[range.clone()], bot) => mentions.push(range.clone()),
+            "text_mention" if entity.user.as_ref().is_some_and(|user: &User| user.id == bot.id) => {
+                mentions.push(range.clone());
             }
-            ("text_link", _) => match &entity.url {
-                Some(url) if !span.contains(url.trim_end_matches('/')) => Some(format!("[{span}]({url})")),
-                _ => continue,
-            },
-            ("pre", _) => match &entity.language {
-                // Apps remove the fence that a person types, and report its language here.
-                Some(language) => Some(splice_block(text, start, end, fenced_block(language, span))),
-                None => continue,
-            },
-            _ => continue,
-        };
-        append_text(&mut parsed.text, &text[copied_to..start], removed_mention);
-        removed_mention = replacement.is_none();
-        parsed.mentions_bot |= removed_mention;
-        parsed.text.push_str(replacement.as_deref().unwrap_or_default());
-        copied_to = end;
+            "bot_command" if range.start == 0 => {
+                let command = &text[range.clone()];
+                let (name, username) = command.split_once('@').unwrap_or((command, &bot.username));
+                if username.eq_ignore_ascii_case(&bot.username) {
+                    parsed.command = Some(LeadingCommand::OwnBot(name.trim_start_matches('/').to_lowercase()));
+                    addressee = Some(name.len()..range.end);
+                } else {
+                    parsed.command = Some(LeadingCommand::OtherBot);
+                }
+            }
+            _ => {}
+        }
     }
-    append_text(&mut parsed.text, &text[copied_to..], removed_mention);
+    parsed.mentions_bot = !mentions.is_empty();
+    let removed = removed_ranges(text, addressee, &mentions);
+    let text = remove_ranges(text, &removed);
+    // A command must be recognised by its first characters.
+    let formatted_from =
+        if parsed.command.is_some() { text.find(char::is_whitespace).unwrap_or(text.len()) } else { 0 };
+    for EntitySpan { range, .. } in &mut spans {
+        *range = moved_offset(range.start, &removed).max(formatted_from)..moved_offset(range.end, &removed);
+    }
+    spans.retain(|span| !span.range.is_empty());
+    parsed.text = to_markdown(&text, &spans);
     parsed
 }
 
-/// Returns a block that replaces a span, with line breaks where the surrounding text has none.
-fn splice_block(text: &str, start: usize, end: usize, block: String) -> String {
-    let before = if start == 0 || text[..start].ends_with('\n') { "" } else { "\n" };
-    let after = if end == text.len() || text[end..].starts_with('\n') { "" } else { "\n" };
-    format!("{before}{block}{after}")
+/// Returns the entities with valid offsets, sorted; outer ones come before those within them.
+fn valid_spans<'a>(text: &str, entities: &'a [MessageEntity]) -> Vec<EntitySpan<'a>> {
+    let span = |entity: &'a MessageEntity| {
+        let start = byte_offset(text, entity.offset)?;
+        let end = byte_offset(text, entity.offset.checked_add(entity.length)?)?;
+        (start < end).then_some(EntitySpan { range: start..end, entity })
+    };
+    let mut spans: Vec<EntitySpan<'a>> = entities.iter().filter_map(span).collect();
+    spans.sort_by_key(|span| (span.range.start, Reverse(span.range.end)));
+    spans
 }
 
-/// Appends text; after a removed mention, without the mention's punctuation or a double space.
-fn append_text(text: &mut String, mut rest: &str, after_mention: bool) {
-    if after_mention && text.trim().is_empty() {
-        text.clear();
-        rest = rest.trim_start_matches([',', ':', ';']).trim_start();
-    } else if after_mention && !rest.starts_with(char::is_alphanumeric) {
-        text.truncate(text.trim_end_matches(' ').len());
+/// Returns what is removed from a text: the bot's name behind a command, and its mentions, each with its punctuation or a double
+/// space.
+fn removed_ranges(text: &str, addressee: Option<Range<usize>>, mentions: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut removed: Vec<Range<usize>> = addressee.into_iter().collect();
+    let mut has_text = !removed.is_empty();
+    for (index, mention) in mentions.iter().enumerate() {
+        let copied_to = removed.last().map_or(0, |last| last.end);
+        if mention.start < copied_to {
+            continue;
+        }
+        let before = &text[copied_to..mention.start];
+        let next = mentions.get(index + 1).map_or(text.len(), |next| next.start.max(mention.end));
+        let rest = &text[mention.end..next];
+        has_text |= !before.trim().is_empty();
+        if !has_text {
+            let remaining = rest.trim_start_matches([',', ':', ';']).trim_start();
+            removed.clear();
+            removed.push(0..next - remaining.len());
+        } else if rest.starts_with(char::is_alphanumeric) {
+            removed.push(mention.clone());
+        } else {
+            removed.push(copied_to + before.trim_end_matches(' ').len()..mention.end);
+        }
     }
-    text.push_str(rest);
+    removed
+}
+
+fn remove_ranges(text: &str, removed: &[Range<usize>]) -> String {
+    let mut remaining = String::with_capacity(text.len());
+    let mut copied_to = 0;
+    for range in removed {
+        remaining.push_str(&text[copied_to..range.start]);
+        copied_to = range.end;
+    }
+    remaining.push_str(&text[copied_to..]);
+    remaining
+}
+
+/// Returns where an offset is once ranges before it were removed.
+fn moved_offset(offset: usize, removed: &[Range<usize>]) -> usize {
+    offset - removed.iter().map(|range| range.end.min(offset).saturating_sub(range.start)).sum::<usize>()
 }
 
 fn is_bot_mention(span: &str, bot: &BotIdentity) -> bool {
@@ -163,7 +220,6 @@ mod tests {
         for (text, entity) in [
             ("@ann look", json!({ "type": "mention", "offset": 0, "length": 4 })),
             ("@satchel_bots look", json!({ "type": "mention", "offset": 0, "length": 13 })),
-            ("Ann look", json!({ "type": "text_mention", "offset": 0, "length": 3, "user": { "id": 8 } })),
             ("mail me@satchel_bot", json!({ "type": "email", "offset": 5, "length": 14 })),
         ] {
             assert_eq!(
@@ -171,8 +227,10 @@ mod tests {
                 ParsedText { text: text.into(), ..ParsedText::default() }
             );
         }
-        let by_id = json!([{ "type": "text_mention", "offset": 0, "length": 3, "user": { "id": 7 } }]);
-        assert!(parse_with_entities("You look", by_id).mentions_bot);
+        let by_id = |id: i64| json!([{ "type": "text_mention", "offset": 0, "length": 3, "user": { "id": id } }]);
+        assert!(parse_with_entities("You look", by_id(7)).mentions_bot);
+        let of_ann = parse_with_entities("Ann look", by_id(8));
+        assert_eq!(of_ann, ParsedText { text: "@Ann look".into(), ..ParsedText::default() });
     }
 
     #[test]
@@ -219,11 +277,9 @@ mod tests {
         assert_eq!(satchel_domain::script::parse_script_message(&fenced), Some("x = \"ä\"\nreturn x\n"), "{fenced}");
         let within = parse_with_entities("see code, ok", pre(4, 4, Some("rust"))).text;
         assert_eq!(within, "see \n```rust\ncode\n```\n, ok");
-        assert_eq!(
-            parse_with_entities(script, pre(0, length, None)).text,
-            script,
-            "without a label nothing is known of it"
-        );
+        let unlabelled = parse_with_entities(script, pre(0, length, None)).text;
+        assert_eq!(unlabelled, "```\nx = \"ä\"\nreturn x\n```");
+        assert_eq!(satchel_domain::script::parse_script_message(&unlabelled), None, "nobody says that it is one");
     }
 
     #[test]
@@ -240,7 +296,66 @@ mod tests {
         assert_eq!(parse_with_entities("this", twice).text, "[this](https://x.example)");
     }
 
+    #[test]
+    fn formatting_around_a_mention_stays_with_the_text() {
+        let entities = json!([
+            { "type": "bold", "offset": 0, "length": 22 },
+            { "type": "mention", "offset": 0, "length": 12 },
+            { "type": "strikethrough", "offset": 18, "length": 4 },
+        ]);
+        let parsed = parse_with_entities("@satchel_bot, buy milk and eggs", entities);
+        assert!(parsed.mentions_bot);
+        assert_eq!(parsed.text, "**buy ~~milk~~** and eggs");
+    }
+
+    #[test]
+    fn command_is_read_as_it_was_typed() {
+        let bot = BotIdentity { id: 7, username: "satchel_bot".into() };
+        let read = |text: &str, entities: Value| {
+            let entities: Vec<MessageEntity> = serde_json::from_value(entities).unwrap();
+            let command = parse_command(text, &entities, &bot);
+            (command.text, parse_text(text, &entities, &bot).text)
+        };
+        let entities = json!([
+            { "type": "bot_command", "offset": 0, "length": 19 },
+            { "type": "bold", "offset": 0, "length": 34 },
+            { "type": "code", "offset": 30, "length": 4 },
+        ]);
+        let (command, text) = read("/remind@satchel_bot in 2h buy milk", entities);
+        assert_eq!((command.as_str(), text.as_str()), ("/remind in 2h buy milk", "/remind **in 2h buy `milk`**"));
+        let link = json!([
+            { "type": "bot_command", "offset": 0, "length": 5 },
+            { "type": "text_link", "offset": 6, "length": 4, "url": "https://a.example/b" },
+        ]);
+        let (command, text) = read("/read this", link);
+        assert_eq!((command.as_str(), text.as_str()), ("/read [this](https://a.example/b)", command.as_str()));
+        let code = json!([{ "type": "code", "offset": 0, "length": 4 }]);
+        assert_eq!(read("/usr is full", code), ("/usr is full".to_owned(), "`/usr` is full".to_owned()), "a path");
+    }
+
+    #[test]
+    fn passage_has_the_entities_of_its_text() {
+        let entities = json!([
+            { "type": "bold", "offset": 0, "length": 3 },
+            { "type": "code", "offset": 3, "length": 10 },
+            { "type": "italic", "offset": 14, "length": 2 },
+        ]);
+        let entities: Vec<MessageEntity> = serde_json::from_value(entities).unwrap();
+        let passage = entities_of_passage("😀 rm *_old_* ok", &entities, "*_old_*", 6).unwrap();
+        assert_eq!(parse_forwarded("*_old_*", &passage), "`*_old_*`");
+        for (passage, position) in [("*_old_*", 5), ("rm", 1), ("rm", 99)] {
+            assert!(entities_of_passage("😀 rm *_old_* ok", &entities, passage, position).is_none(), "{passage}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn text_that_is_typed_comes_unchanged(text in "\\PC{0,30}|[*_~|`<>\\[\\](): a\n]{0,30}") {
+            prop_assert_eq!(parse_forwarded(&text, &[]), text.clone());
+            let read = parse_text(&text, &[], &BotIdentity { id: 7, username: "satchel_bot".into() });
+            prop_assert_eq!(read, ParsedText { text, ..ParsedText::default() });
+        }
+
         #[test]
         fn any_entities_can_be_read(text in "\\PC{0,30}", spans in prop::collection::vec((0..6_usize, 0..40_usize, 0..40_usize), 0..6)) {
             let kinds = ["mention", "text_mention", "bot_command", "text_link", "bold", "new"];
@@ -251,11 +366,13 @@ mod tests {
                 url: None,
                 user: None,
                 language: None,
+                unix_time: None,
             };
             let entities: Vec<MessageEntity> = spans.into_iter().map(entity).collect();
-            prop_assert_eq!(parse_forwarded(&text, &entities), text.clone());
+            let bare = |text: &str| text.replace(['*', '@'], "");
+            prop_assert_eq!(bare(&parse_forwarded(&text, &entities)), bare(&text));
             let read = parse_text(&text, &entities, &BotIdentity { id: 7, username: "satchel_bot".into() });
-            prop_assert!(read.mentions_bot || read.text.to_lowercase().len() <= text.to_lowercase().len());
+            prop_assert!(read.mentions_bot || bare(&read.text).len() <= bare(&text).len());
         }
     }
 }

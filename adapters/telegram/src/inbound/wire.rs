@@ -42,6 +42,8 @@ pub(crate) struct MessageEntity {
     pub(crate) url: Option<String>,
     pub(crate) user: Option<User>,
     pub(crate) language: Option<String>,
+    /// The seconds since 1970 that a date stands for.
+    pub(crate) unix_time: Option<i64>,
 }
 
 /// Origin of a forwarded message: a user, a hidden user, a chat or a channel.
@@ -57,6 +59,11 @@ pub(crate) struct MessageOrigin {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct TextQuote {
     pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) entities: Vec<MessageEntity>,
+    /// Where it is in the text of the replied-to message, in UTF-16 units, as the sender's app says.
+    #[serde(default)]
+    pub(crate) position: i64,
     /// Whether the sender has chosen it; Telegram adds quotes of its own.
     #[serde(default)]
     pub(crate) is_manual: bool,
@@ -117,6 +124,8 @@ pub(crate) struct Poll {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Checklist {
     pub(crate) title: String,
+    #[serde(default)]
+    pub(crate) title_entities: Vec<MessageEntity>,
     pub(crate) tasks: Vec<ListItem>,
 }
 
@@ -124,6 +133,8 @@ pub(crate) struct Checklist {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ListItem {
     pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) text_entities: Vec<MessageEntity>,
     #[serde(default)]
     pub(crate) completion_date: i64,
 }
@@ -316,6 +327,17 @@ impl User {
     pub(crate) fn name(&self) -> String {
         let name = join_names(Some(&self.first_name), self.last_name.as_deref()).or_else(|| self.username.clone());
         name.unwrap_or_else(|| self.id.to_string())
+    }
+}
+
+impl MessageHeader {
+    /// The text or the caption, with its entities.
+    pub(crate) fn formatted_text(&self) -> (&str, &[MessageEntity]) {
+        match (&self.text, &self.caption) {
+            (Some(text), _) => (text.as_str(), self.entities.as_slice()),
+            (None, Some(caption)) => (caption.as_str(), self.caption_entities.as_slice()),
+            (None, None) => ("", self.entities.as_slice()),
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{
     inbound::{
         fallback_text::describe_content,
         files::quoted_file_references,
-        text::{BotIdentity, LeadingCommand, parse_forwarded},
-        wire::{MediaFile, Message, MessageContent, MessageOrigin},
+        text::{BotIdentity, LeadingCommand, entities_of_passage, parse_forwarded},
+        wire::{MediaFile, Message, MessageContent, MessageOrigin, TextQuote},
     },
     send::VOICE_NAME,
 };
@@ -78,16 +78,18 @@ fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity, disclosure: Di
         let quoted = head.quote.as_ref().filter(|quote| quote.is_manual);
         return Some(RepliedMessage {
             author: QuoteAuthor::Stranger,
-            text: quoted.map(|quote| quote.text.clone()).unwrap_or_default(),
+            text: quoted.map(|quote| parse_forwarded(&quote.text, &quote.entities)).unwrap_or_default(),
             filenames: Vec::new(),
             files: Vec::new(),
         });
     }
-    let quoted = head.quote.as_ref().map(|quote| quote.text.clone());
     if let Some(replied) = head.replied_to() {
         let files = quoted_file_references(&replied.content, replied.head.message_id);
         let filenames = filenames(&files);
-        let text = quoted.unwrap_or_else(|| reply_text(replied));
+        let text = match &head.quote {
+            Some(quote) => quoted_text(quote, replied),
+            None => reply_text(replied),
+        };
         return Some(if replied.head.is_from(bot) {
             RepliedMessage { author: QuoteAuthor::Bot, text, filenames, files: resolvable_files(files, replied) }
         } else {
@@ -101,7 +103,10 @@ fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity, disclosure: Di
     let files = quoted_file_references(&reply.content, message_id);
     Some(RepliedMessage {
         author: if is_by_bot { QuoteAuthor::Bot } else { QuoteAuthor::Person(reply.head.origin.name()) },
-        text: quoted.unwrap_or_else(|| text_of_content(&reply.content)),
+        text: match &head.quote {
+            Some(quote) => parse_forwarded(&quote.text, &quote.entities),
+            None => text_of_content(&reply.content),
+        },
         filenames: filenames(&files),
         files,
     })
@@ -148,13 +153,16 @@ fn origin_name(origin: &MessageOrigin, disclosure: Disclosure) -> String {
 }
 
 fn reply_text(message: &Message) -> String {
-    let head = &message.head;
-    let text = match (&head.text, &head.caption) {
-        (Some(text), _) => parse_forwarded(text, &head.entities),
-        (None, Some(caption)) => parse_forwarded(caption, &head.caption_entities),
-        (None, None) => String::new(),
-    };
-    join_text([&text, &text_of_content(&message.content)])
+    let (text, entities) = message.head.formatted_text();
+    join_text([&parse_forwarded(text, entities), &text_of_content(&message.content)])
+}
+
+/// The passage of a message that is quoted. Telegram drops code and links of it, which the message still has.
+fn quoted_text(quote: &TextQuote, replied: &Message) -> String {
+    let (text, entities) = replied.head.formatted_text();
+    let position = usize::try_from(quote.position).ok();
+    let passage = position.and_then(|position| entities_of_passage(text, entities, &quote.text, position));
+    parse_forwarded(&quote.text, passage.as_deref().unwrap_or(&quote.entities))
 }
 
 fn text_of_content(content: &MessageContent) -> String {

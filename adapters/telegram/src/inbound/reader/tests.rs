@@ -2,6 +2,7 @@
 
 mod anonymous;
 mod edits;
+mod formatting;
 mod quoting;
 
 use serde_json::json;
