@@ -5,7 +5,7 @@ use std::{cmp::Reverse, ops::Range};
 
 use super::{
     formatting::{EntitySpan, to_markdown},
-    wire::{MessageEntity, User},
+    wire::MessageEntity,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub(crate) fn parse_text(text: &str, entities: &[MessageEntity], bot: &BotIdenti
 /// formatting isn't.
 pub(crate) fn parse_command(text: &str, entities: &[MessageEntity], bot: &BotIdentity) -> ParsedText {
     let is_read = |span: &EntitySpan<'_>| match span.entity.kind.as_str() {
-        "mention" | "text_mention" | "bot_command" | "text_link" => true,
+        "mention" | "bot_command" | "text_link" => true,
+        "text_mention" => is_bot_by_id(span.entity, bot),
         "pre" => span.entity.language.is_some(),
         _ => false,
     };
@@ -83,9 +84,7 @@ fn parse_addressed(text: &str, mut spans: Vec<EntitySpan<'_>>, bot: &BotIdentity
     for EntitySpan { range, entity } in &spans {
         match entity.kind.as_str() {
             "mention" if is_bot_mention(&text[range.clone()], bot) => mentions.push(range.clone()),
-            "text_mention" if entity.user.as_ref().is_some_and(|user: &User| user.id == bot.id) => {
-                mentions.push(range.clone());
-            }
+            "text_mention" if is_bot_by_id(entity, bot) => mentions.push(range.clone()),
             "bot_command" if range.start == 0 => {
                 let command = &text[range.clone()];
                 let (name, username) = command.split_once('@').unwrap_or((command, &bot.username));
@@ -170,6 +169,11 @@ fn moved_offset(offset: usize, removed: &[Range<usize>]) -> usize {
 
 fn is_bot_mention(span: &str, bot: &BotIdentity) -> bool {
     span.strip_prefix('@').is_some_and(|name| name.eq_ignore_ascii_case(&bot.username))
+}
+
+/// Whether a mention without a username is one of the bot.
+fn is_bot_by_id(entity: &MessageEntity, bot: &BotIdentity) -> bool {
+    entity.user.as_ref().is_some_and(|user| user.id == bot.id)
 }
 
 /// The byte offset of a UTF-16 offset; `None` in the middle of a character and beyond the end.
@@ -329,6 +333,9 @@ mod tests {
         ]);
         let (command, text) = read("/read this", link);
         assert_eq!((command.as_str(), text.as_str()), ("/read [this](https://a.example/b)", command.as_str()));
+        let person = json!([{ "type": "text_mention", "offset": 22, "length": 3, "user": { "id": 8 } }]);
+        let (command, text) = read("/remind in 2h to call Ann", person);
+        assert_eq!((command.as_str(), text.as_str()), ("/remind in 2h to call Ann", "/remind in 2h to call @Ann"));
         let code = json!([{ "type": "code", "offset": 0, "length": 4 }]);
         assert_eq!(read("/usr is full", code), ("/usr is full".to_owned(), "`/usr` is full".to_owned()), "a path");
     }
