@@ -86,6 +86,7 @@ struct CachedGuild {
     first_visible_id: u64,
     /// The roles that were made for bots, by the bot's user id.
     bot_roles: HashMap<u64, u64>,
+    role_names: HashMap<u64, String>,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +124,10 @@ impl GuildCache {
             cached.first_visible_id = snowflake::from_second(time).unwrap_or(cached.first_visible_id);
         }
         cached.is_complete |= data.get("roles").is_some_and(Value::is_array);
+        if let Some(roles) = data.get("roles").and_then(Value::as_array) {
+            let named = |role: &Value| Some((snowflake::read(role, "id")?, role.get("name")?.as_str()?.to_owned()));
+            cached.role_names = roles.iter().filter_map(named).collect();
+        }
         for role in data.get("roles").and_then(Value::as_array).into_iter().flatten() {
             let bot = role.get("tags").and_then(|tags| snowflake::read(tags, "bot_id"));
             if let (Some(bot), Some(role)) = (bot, snowflake::read(role, "id")) {
@@ -219,6 +224,11 @@ impl GuildCache {
     /// Returns the role that a guild has made for a bot.
     pub(crate) fn bot_role(&self, guild: u64, bot: u64) -> Option<u64> {
         self.state().guilds.get(&guild)?.bot_roles.get(&bot).copied()
+    }
+
+    /// Returns the name of a role.
+    pub(crate) fn role_name(&self, role: u64) -> Option<String> {
+        self.state().guilds.values().find_map(|guild| guild.role_names.get(&role).cloned())
     }
 
     /// Returns the lowest id of a message in a guild that the bot can have seen; 0 if unknown.
@@ -386,7 +396,7 @@ mod tests {
             "id": "1", "premium_tier": tier,
             "channels": [{ "id": "10", "name": "general" }, { "id": "11", "name": null }, { "name": "odd" }],
             "threads": [{ "id": "20", "guild_id": "1", "parent_id": "10" }],
-            "roles": [{ "id": "30", "tags": { "bot_id": "99" } }, { "id": "31" }],
+            "roles": [{ "id": "30", "tags": { "bot_id": "99" } }, { "id": "31" }, { "id": "32", "name": "cooks" }],
         }));
         known
     }
@@ -397,6 +407,7 @@ mod tests {
         assert_eq!((known.guild_id(10), known.guild_id(20), known.guild_id(99)), (Some(1), Some(1), None));
         assert_eq!((known.parent_id(20), known.parent_id(10)), (Some(10), None));
         assert_eq!((known.bot_role(1, 99), known.bot_role(1, 98)), (Some(30), None));
+        assert_eq!((known.role_name(32).as_deref(), known.role_name(31)), (Some("cooks"), None));
         known.record_guild(&json!({ "id": "1", "joined_at": "2016-04-30T11:18:25.796000+00:00" }));
         known.record_guild(&json!({ "id": "1", "joined_at": "yesterday" }));
         assert_eq!(
@@ -414,6 +425,7 @@ mod tests {
         assert_eq!((known.guild_id(20), known.channel_name(20), known.is_complete(20)), (Some(1), None, false));
         known.remove_guild(1);
         assert_eq!((known.guild_id(10), known.channel_name(10), known.guild_id(99)), (Some(1), None, None));
+        assert_eq!(known.role_name(32), None);
     }
 
     #[test]

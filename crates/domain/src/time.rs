@@ -22,7 +22,7 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Writes the minute as `2026-12-24 18:30 UTC`; `None` outside of the years 0 to 9999.
+    /// Writes the minute in UTC as ISO 8601, `2026-12-24T18:30Z`; `None` outside of the years 0 to 9999.
     #[must_use]
     pub fn to_utc_minute(self) -> Option<String> {
         let minutes = self.0.div_euclid(60_000);
@@ -37,7 +37,7 @@ impl Timestamp {
         let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
         let year = era * 400 + year_of_era + i64::from(month <= 2);
         let is_writable = (0..=9_999).contains(&year);
-        is_writable.then(|| format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minute / 60, minute % 60))
+        is_writable.then(|| format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}Z", minute / 60, minute % 60))
     }
 }
 
@@ -48,16 +48,16 @@ mod tests {
     #[test]
     fn minute_is_written_in_utc() {
         for (seconds, written) in [
-            (0, Some("1970-01-01 00:00 UTC")),
-            (-1, Some("1969-12-31 23:59 UTC")),
-            (951_782_399, Some("2000-02-28 23:59 UTC")),
-            (951_782_400, Some("2000-02-29 00:00 UTC")),
-            (951_868_800, Some("2000-03-01 00:00 UTC")),
-            (1_700_000_000, Some("2023-11-14 22:13 UTC")),
-            (4_107_542_400, Some("2100-03-01 00:00 UTC")),
-            (253_402_300_799, Some("9999-12-31 23:59 UTC")),
+            (0, Some("1970-01-01T00:00Z")),
+            (-1, Some("1969-12-31T23:59Z")),
+            (951_782_399, Some("2000-02-28T23:59Z")),
+            (951_782_400, Some("2000-02-29T00:00Z")),
+            (951_868_800, Some("2000-03-01T00:00Z")),
+            (1_700_000_000, Some("2023-11-14T22:13Z")),
+            (4_107_542_400, Some("2100-03-01T00:00Z")),
+            (253_402_300_799, Some("9999-12-31T23:59Z")),
             (253_402_300_800, None),
-            (-62_167_219_200, Some("0000-01-01 00:00 UTC")),
+            (-62_167_219_200, Some("0000-01-01T00:00Z")),
             (-62_167_219_201, None),
         ] {
             assert_eq!(Timestamp(seconds * 1_000).to_utc_minute().as_deref(), written, "{seconds}");

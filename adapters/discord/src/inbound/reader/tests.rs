@@ -1,5 +1,6 @@
 //! Events as Discord documents them, and what each of them means.
 
+mod formatting;
 mod replies;
 
 use proptest::prelude::*;

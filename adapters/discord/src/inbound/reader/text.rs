@@ -1,12 +1,13 @@
 //! The text of a message: mentions become names, and the message that it replies to or forwards is quoted. Pure.
 //!
-//! Discord writes `<@42>` for a person, `<#7>` for a channel, `<:wave:9>` for a guild's own emoji and `</files:3>` for
-//! a command (Message Formatting). In code they are literal text.
+//! Discord writes `<@42>` for a person, `<#7>` for a channel, `<:wave:9>` for a guild's own emoji, `<t:0:R>` for a time and
+//! `</files:3>` for a command (Message Formatting). In code and behind a backslash they are literal text. Everything else that
+//! people format is Markdown already.
 
 use std::fmt::Write;
 
 use satchel_domain::{
-    FileReference, MessageRef,
+    FileReference, MessageRef, Timestamp,
     filename::is_unsafe_char,
     quoting::{self, QuoteAuthor},
 };
@@ -52,6 +53,7 @@ enum MentionTag<'a> {
     Channel(u64),
     Emoji(&'a str),
     Command(&'a str),
+    Time(Timestamp),
 }
 
 /// Parses a text that was written to the bot or in its channel.
@@ -68,7 +70,12 @@ fn replace_mentions(text: &str, names: MentionNames<'_>, bot: Option<BotMentions
     let mut parsed = ParsedText::default();
     let mut removed_mention = false;
     let (mut copied_to, mut at) = (0, 0);
-    while let Some(next) = text[at..].find(['<', '`']).map(|next| at + next) {
+    while let Some(next) = text[at..].find(['<', '`', '\\']).map(|next| at + next) {
+        if text[next..].starts_with('\\') {
+            // What it stands before is no markup.
+            at = next + 1 + usize::from(text[next + 1..].starts_with(|escaped: char| escaped.is_ascii_punctuation()));
+            continue;
+        }
         if text[next..].starts_with('`') {
             at = next + code_length(&text[next..]);
             continue;
@@ -86,7 +93,14 @@ fn replace_mentions(text: &str, names: MentionNames<'_>, bot: Option<BotMentions
                 Some(name) => Some(format!("#{}", mention_text(&name))),
                 None => continue,
             },
-            MentionTag::Role(_) => continue,
+            MentionTag::Role(id) => match names.cache.role_name(id) {
+                Some(name) => Some(format!("@{}", mention_text(name.trim_start_matches('@')))),
+                None => continue,
+            },
+            MentionTag::Time(time) => match time.to_utc_minute() {
+                Some(minute) => Some(minute),
+                None => continue,
+            },
             MentionTag::Emoji(name) => Some(format!(":{name}:")),
             MentionTag::Command(name) => Some(format!("/{name}")),
         };
@@ -117,6 +131,11 @@ fn parse_tag(text: &str) -> Option<(MentionTag<'_>, usize)> {
         let (name, id) = command.rsplit_once(':')?;
         number(id)?;
         (!name.contains(char::is_control)).then_some(MentionTag::Command(name))?
+    } else if let Some(time) = inside.strip_prefix("t:") {
+        let (seconds, style) = time.split_once(':').unwrap_or((time, "f"));
+        number(seconds.strip_prefix('-').unwrap_or(seconds))?;
+        let is_style = style.len() == 1 && style.bytes().all(|byte| byte.is_ascii_alphabetic());
+        is_style.then_some(MentionTag::Time(Timestamp(seconds.parse::<i64>().ok()?.checked_mul(1_000)?)))?
     } else {
         let (name, id) = inside.strip_prefix("a:").or_else(|| inside.strip_prefix(':'))?.split_once(':')?;
         number(id)?;
@@ -259,8 +278,8 @@ pub(super) fn quote_message(message: &Message, reader: &InboundReader) -> Replie
 /// Returns the full text of someone else's message.
 pub(super) fn full_text(content: &MessageContent, reader: &InboundReader) -> String {
     let text = join_text([&reader.forwarded_text(content), &describe_content(content).unwrap_or_default()]);
-    let text = join_text([&text, &embed_text(content)]);
-    join_text([&text, &component_text(&content.components)])
+    let shown = join_text([&embed_text(content), &component_text(&content.components)]);
+    join_text([&text, &parse_forwarded(&shown, reader.mention_names(content))])
 }
 
 impl InboundReader {
@@ -347,6 +366,8 @@ mod tests {
     fn known() -> GuildCache {
         let known = GuildCache::default();
         known.record_channel(&json!({ "id": "501", "name": "satchel" }));
+        let roles = json!([{ "id": "1", "name": "@everyone" }, { "id": "72", "name": "cooks" }]);
+        known.record_guild(&json!({ "id": "1", "roles": roles }));
         known
     }
 
@@ -388,6 +409,8 @@ mod tests {
         for (text, said) in [
             ("<@42> and <@!43>", "@Ann Lee and @Bobby"),
             ("see <#501>", "see #satchel"),
+            ("<@&72> of <@&1>", "@cooks of @everyone"),
+            ("at <t:1700000000:R>, <t:0>, <t:-60:D>", "at 2023-11-14T22:13Z, 1970-01-01T00:00Z, 1969-12-31T23:59Z"),
             ("<:wave:9><a:dance_2:10>", ":wave::dance_2:"),
             ("</files:3> or </voice on:4>", "/files or /voice on"),
         ] {
@@ -399,7 +422,7 @@ mod tests {
     fn unknown_mentions_and_non_tags_stay_unchanged() {
         for text in [
             "<@99> <#99> <@&99> <id:customize>",
-            "at <t:1700000000:R>",
+            "at <t:> <t:x> <t:+5> <t:5:> <t:5:RR> <t:5:1> <t:99999999999999> <t:9223372036854775807:R>",
             "a < b > c <@42 <<@> <@x> <@-1> <#> <:wave:> <:a b:1> </:> <@99999999999999999999>",
             "<@+7>",
             "<@",
@@ -416,6 +439,34 @@ mod tests {
         }
         assert_eq!(words_of("` <@42> ``").text, "` @Ann Lee ``", "it never ends");
         assert_eq!(words_of("`a` <@42> `<@42>`").text, "`a` @Ann Lee `<@42>`");
+    }
+
+    #[test]
+    fn escaped_characters_are_no_markup() {
+        for (text, read) in [
+            ("\\`<@42>\\`", "\\`@Ann Lee\\`"),
+            ("\\<@42> <@42>", "\\<@42> @Ann Lee"),
+            ("\\\\<@42>", "\\\\@Ann Lee"),
+            ("C:\\new\\ <@42>", "C:\\new\\ @Ann Lee"),
+            ("`\\` <@42>", "`\\` @Ann Lee"),
+            ("\\", "\\"),
+        ] {
+            assert_eq!(words_of(text).text, read, "{text}");
+        }
+    }
+
+    #[test]
+    fn formatting_of_people_comes_unchanged() {
+        for text in [
+            "buy ~~milk~~ eggs bread",
+            "`rm *_old_*` and ``a ` b``",
+            "```sh\nrm *_old_*\n```",
+            "> quoted\n>>> and all\nof this",
+            "-# small ||hidden|| __under__ **bold** *it* [here](https://a.example)",
+            "2*3*4 = 24, see __init__.py and \\*not this\\*",
+        ] {
+            assert_eq!(words_of(text), ParsedText { text: text.into(), mentions_bot: false });
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn targets_of_a_text_are_read() {
     let time = |seconds: i64| {
         read("at 22:45 ok", vec![over("at 22:45 ok", "22:45", "date_time", json!({ "unix_time": seconds }))])
     };
-    assert_eq!(time(1_700_000_000), "at 22:45 (2023-11-14 22:13 UTC) ok");
+    assert_eq!(time(1_700_000_000), "at 22:45 (2023-11-14T22:13Z) ok");
     assert_eq!(time(i64::MAX), "at 22:45 ok");
 }
 
