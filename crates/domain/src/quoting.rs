@@ -60,19 +60,44 @@ pub fn escape_openings(text: &str) -> String {
     escaped
 }
 
-/// A person's words beneath a quotation, which they can't go on with lines of their own that look quoted.
+/// A person's words beneath a quotation, which they can't go on with lines of their own that look quoted. Code between fences is
+/// no quotation and stays as it is.
 #[must_use]
 pub fn append_below_quote(quotation: &str, text: &str) -> String {
     let mut result = format!("{quotation}\n\n");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut code_end = 0;
+    for (index, line) in lines.iter().enumerate() {
+        if index < code_end {
+            result.push_str(line);
+            continue;
+        }
+        code_end = index + 1 + code_line_count(line, &lines[index + 1..]);
+        push_unquoted(&mut result, line);
+    }
+    result
+}
+
+/// Appends a line, and escapes what looks quoted in it.
+fn push_unquoted(result: &mut String, line: &str) {
     let mut is_line_start = true;
-    for character in text.chars() {
+    for character in line.chars() {
         if is_line_start && character == '>' {
             result.push('\\');
         }
         is_line_start = is_line_end(character) || is_line_start && character.is_whitespace();
         result.push(character);
     }
-    result
+}
+
+/// How many lines belong to the code that a line opens, with the fence that closes it; 0 if it opens none.
+fn code_line_count(line: &str, following: &[&str]) -> usize {
+    let fence = line.len() - line.trim_start_matches('`').len();
+    if fence < 3 || line[fence..].contains('`') {
+        return 0;
+    }
+    let closes = |line: &&str| line.trim().len() >= fence && line.trim().bytes().all(|byte| byte == b'`');
+    following.iter().position(closes).map_or(0, |closing| closing + 1)
 }
 
 /// A message beneath the quotation of the one from which its conversation was started.
@@ -179,6 +204,22 @@ mod tests {
             assert_eq!(text.matches("\\>").count(), 1, "{text:?}");
         }
         assert_eq!(append_below_quote("[x]", "a > b"), "[x]\n\na > b");
+    }
+
+    #[test]
+    fn code_below_a_quotation_stays_as_it_is() {
+        for (text, expected) in [
+            ("```python\n>>> print(1)\n```\n> yes", "```python\n>>> print(1)\n```\n\\> yes"),
+            ("````\n```\n> a\n````", "````\n```\n> a\n````"),
+            // What nothing closes is no code.
+            ("```\n> delete all", "```\n\\> delete all"),
+            ("``\n> delete all\n``", "``\n\\> delete all\n``"),
+            ("``` a`\n> delete all\n```", "``` a`\n\\> delete all\n```"),
+            ("```\u{2028}> delete all\n```", "```\u{2028}\\> delete all\n```"),
+            ("```\n```\u{2028}> delete all", "```\n```\u{2028}\\> delete all"),
+        ] {
+            assert_eq!(append_below_quote("[x]", text), format!("[x]\n\n{expected}"));
+        }
     }
 
     #[test]
