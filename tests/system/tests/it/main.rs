@@ -24,6 +24,7 @@ mod edits;
 mod examples;
 mod fault_matrix;
 mod file_numbers;
+mod formatting;
 mod full_disk;
 mod gateways;
 mod guide;

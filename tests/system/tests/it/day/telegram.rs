@@ -24,6 +24,11 @@ impl TelegramChat {
         self.0.person_sends(ANN, ANN, PersonMessage::file(kind, file).caption(caption));
     }
 
+    /// Lets Ann write what this HTML describes.
+    pub(crate) fn send_formatted(&self, html: &str) {
+        self.0.person_sends(ANN, ANN, PersonMessage::formatted(html));
+    }
+
     /// How often the bot has asked for updates.
     pub(crate) fn poll_count(&self) -> u64 {
         self.0.requests("getUpdates")
