@@ -14,6 +14,7 @@ pub(crate) mod forget_conversation;
 pub(crate) mod forget_results;
 pub(crate) mod history;
 pub(crate) mod inbox;
+pub(crate) mod joins;
 pub(crate) mod journal;
 pub(crate) mod links;
 pub(crate) mod listings;
@@ -38,7 +39,7 @@ pub(crate) mod workspace_usage;
 
 pub use self::{
     audit::*, checkpoints::*, complete::*, drafts::*, forget::*, forget_conversation::*, history::*, inbox::*,
-    journal::*, links::*, listings::*, logins::*, parts::*, people::*, queries::*, questions::*, receive::*,
+    joins::*, journal::*, links::*, listings::*, logins::*, parts::*, people::*, queries::*, questions::*, receive::*,
     recorded_messages::*, records::*, reminders::*, rename::*, retry::*, settle::*, turns::*, undecodable::*, usage::*,
     workspace_usage::*,
 };

@@ -22,6 +22,7 @@ use satchel_ports::{
     ledger::{AttachmentQuery, JournalEntry, QueuedTurn, QuotaExceeded},
 };
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::resumed::{CallOrigin, RecordedDecision};
@@ -66,6 +67,8 @@ pub struct CallScope {
     pub inbound: Arc<[Attachment]>,
     /// The call that runs a script sent as a message, which no model requested.
     pub script_call: Option<CallId>,
+    /// The turns queued behind the turn that belong to it.
+    pub joins: watch::Receiver<Vec<TurnId>>,
     /// The calls that may end when the process stops.
     pub tracker: CallTracker,
     /// Cancelled when the turn ends or is stopped.

@@ -7,6 +7,7 @@ use std::sync::{
 
 use satchel_domain::{
     ConversationId, MessageRef, TurnId,
+    capabilities::StreamRule,
     fold::{InterimText, join_texts},
     markdown::{append_paragraph, start_paragraph, trim_blank_edges},
 };
@@ -83,6 +84,13 @@ impl DeltaSink {
         };
         // Deltas are lossy by contract; the text itself is in the turn.
         let _ = self.bus.publish(event).await;
+    }
+
+    /// Takes back what the model has written, unless something of it is recorded or shown: by a draft, or by a channel that shows
+    /// each delta. Returns whether it did; then nothing of it will be shown.
+    pub async fn withdraw(&self, stream: StreamRule) -> bool {
+        let is_shown_at_once = stream == StreamRule::Deltas && self.draft.has_text();
+        !is_shown_at_once && self.draft.withdraw().await
     }
 
     /// Ends the growth, once no edit is in flight.

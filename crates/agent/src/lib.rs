@@ -14,6 +14,7 @@ pub mod draft;
 #[cfg(test)]
 mod fixtures;
 pub mod heading;
+pub mod joining;
 pub mod model;
 mod nested;
 mod notices;

@@ -13,7 +13,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, BusEvent, LedgerError, ModelMessage, ModelRequest,
-    ledger::{HistoryChange, ImmediateReply, JournalEntry, QueuedMessage, QueuedTurn, SteeringRequests, ToolDecision},
+    ledger::{HistoryChange, ImmediateReply, JournalEntry, QueuedMessage, QueuedTurn, SteeringRequests},
 };
 use satchel_routing::retry::retry_until_stored;
 use tokio::sync::watch;
@@ -32,6 +32,7 @@ use crate::{
     documents::document_messages,
     draft::{DeltaSink, reply_to},
     heading::HeadingContext,
+    joining::{ArrivalSignals, join_turns, joins_messages, try_join, wait_for_followers},
     model::call_model,
     notices::append_notices,
     prompt,
@@ -60,15 +61,21 @@ pub(crate) struct LoopEnd {
     pub(crate) ending: Ending,
     /// The `/stop` that ended it; the turn consumes it.
     stop: Option<InboxId>,
+    /// Whether only this run of the turn has ended: it has more messages now, and starts again with them.
+    starts_again: bool,
 }
 
 impl LoopEnd {
     pub(crate) fn new(ending: Ending) -> Self {
-        Self { ending, stop: None }
+        Self { ending, stop: None, starts_again: false }
     }
 
     fn stopped_by(stop: InboxId) -> Self {
-        Self { ending: Ending::Cancelled, stop: Some(stop) }
+        Self { stop: Some(stop), ..Self::new(Ending::Cancelled) }
+    }
+
+    fn with_more_messages() -> Self {
+        Self { starts_again: true, ..Self::new(Ending::Done) }
     }
 }
 
@@ -86,6 +93,9 @@ pub(crate) struct Opening {
 /// continues from there. The same holds when the future is dropped, but then calls, and an edit or a commit in flight, are
 /// cut off and in doubt.
 ///
+/// When messages join the turn before anything of its reply is recorded or shown, it stays in the ledger with them, and the
+/// lane is [`woken`](LaneHandle::woken).
+///
 /// # Errors
 /// When the ledger fails or the lease is lost. Every other failure is part of the response.
 pub async fn run_turn(
@@ -96,7 +106,7 @@ pub async fn run_turn(
 ) -> Result<(), LedgerError> {
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
-    let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
+    let signals = ArrivalSignals::default();
     let mut rounds = Rounds::from_journal(&turn.journal);
     let agent = match task {
         Some(request) => tasks::current_agent(services, request, &rounds),
@@ -110,7 +120,8 @@ pub async fn run_turn(
         group: turn.messages.iter().any(|queued| queued.message.group),
         is_shared,
         scheduled: is_scheduled,
-        confirmations: Confirmations::new(decisions_rx),
+        confirmations: Confirmations::new(signals.decisions.subscribe()),
+        joins: signals.joins.subscribe(),
         inbound: rounds::turn_attachments(&turn).into(),
         script_call: script_turn::script_call(&turn, &rounds, &agent.tools),
         agent,
@@ -126,7 +137,7 @@ pub async fn run_turn(
     } else {
         tokio::select! {
             biased;
-            result = run_until_stopped(services, lane, &turn, task, &scope, (&decisions_tx, &deltas), &mut rounds) => result.map(Some),
+            result = run_until_stopped(services, lane, &turn, task, &scope, (&signals, &deltas), &mut rounds) => result.map(Some),
             never = show_activity(lane, &scope.confirmations) => match never {},
             () = scope.tracker.wait_until_drained(&lane.stop, services.settings.stop_grace) => Ok(None),
         }
@@ -138,6 +149,10 @@ pub async fn run_turn(
     }
     deltas.finish().await;
     let Some(loop_end) = loop_result? else { return Ok(()) };
+    if loop_end.starts_again {
+        lane.woken.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
     if loop_end.ending != Ending::Done && rounds.first_interrupted().is_some() {
         rounds.adopt_interrupted_files(retry_until_stored(&lane.stop, || list_turn_files(services, turn.id)).await?);
     }
@@ -193,19 +208,20 @@ async fn run_until_stopped(
     turn: &QueuedTurn,
     task: Option<&TaskRequest>,
     scope: &CallScope,
-    (decisions_tx, deltas): (&watch::Sender<Vec<ToolDecision>>, &DeltaSink),
+    (signals, deltas): (&ArrivalSignals, &DeltaSink),
     rounds: &mut Rounds,
 ) -> Result<LoopEnd, LedgerError> {
     let turn_loop = resume_and_run(services, lane, turn, task, scope, rounds, deltas);
     tokio::pin!(turn_loop);
     let stop = tokio::select! {
         biased;
-        stop = wait_for_stop(services, lane, turn, decisions_tx) => stop?,
+        stop = wait_for_stop(services, lane, turn, signals) => stop?,
         result = &mut turn_loop => return result,
     };
     scope.cancel.cancel();
-    turn_loop.await?;
-    Ok(LoopEnd::stopped_by(stop))
+    let ended = turn_loop.await?;
+    // The next run finds the stop, too, and ends with all messages of the turn.
+    Ok(if ended.starts_again { ended } else { LoopEnd::stopped_by(stop) })
 }
 
 /// Runs the calls that a dead process left behind, then the task, or else the conversation.
@@ -293,6 +309,7 @@ pub(crate) async fn run_loop(
     // The budget limits the model: the call of a person's own script doesn't count.
     let free_calls = u32::from(scope.script_call.is_some());
     let mut is_first_round = true;
+    let mut can_be_joined = task.is_none();
     loop {
         if scope.cancel.is_cancelled() {
             return Ok(LoopEnd::new(Ending::Cancelled));
@@ -309,10 +326,14 @@ pub(crate) async fn run_loop(
         let took_time = !turn.journal.is_empty() || turn.messages.iter().any(|message| !message.files.is_empty());
         let may_have_messages =
             if is_first_round { turn.has_followers || took_time } else { settings.steering == SteeringMode::Inject };
+        can_be_joined &= rounds.rounds.is_empty();
         if may_have_messages {
-            let SteeringRequests { stop, inject, .. } = read_steering(services, lane, turn).await?;
+            let SteeringRequests { stop, inject, joins, .. } = read_steering(services, lane, turn).await?;
             if let Some(stop) = stop {
                 return Ok(LoopEnd::stopped_by(stop));
+            }
+            if can_be_joined && try_join(services, lane, turn, &joins, deltas).await? {
+                return Ok(LoopEnd::with_more_messages());
             }
             // A message behind a script or a task gets its own turn: no model of a conversation reads it here.
             let inject = if script_response.is_some() || task.is_some() { Vec::new() } else { inject };
@@ -342,10 +363,25 @@ pub(crate) async fn run_loop(
                 let result = tokio::select! {
                     biased;
                     () = scope.cancel.cancelled() => return Ok(LoopEnd::new(Ending::Cancelled)),
+                    Some(followers) = wait_for_followers(lane, scope.joins.clone(), deltas), if can_be_joined => {
+                        if join_turns(services, lane, turn, &followers).await? {
+                            return Ok(LoopEnd::with_more_messages());
+                        }
+                        can_be_joined = false;
+                        rounds.partial.clear();
+                        continue;
+                    }
                     result = called => result,
                 };
                 match result {
                     Ok(response) => {
+                        // A message may have arrived while the answer ended.
+                        if can_be_joined && lane.woken.load(Ordering::Relaxed) && joins_messages(lane) {
+                            let joins = read_steering(services, lane, turn).await?.joins;
+                            if try_join(services, lane, turn, &joins, deltas).await? {
+                                return Ok(LoopEnd::with_more_messages());
+                            }
+                        }
                         rounds.model_answered = true;
                         response
                     }
@@ -420,8 +456,7 @@ async fn show_activity(lane: &LaneHandle, confirmations: &Confirmations) -> Infa
     }
 }
 
-/// Waits until the person stops the turn, and returns the message that does. Decisions that arrive meanwhile are sent
-/// to `decisions_tx`.
+/// Waits until the person stops the turn, and returns the message that does. What arrives meanwhile is signalled.
 ///
 /// # Errors
 /// When the lease is lost.
@@ -429,7 +464,7 @@ pub async fn wait_for_stop(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
-    decisions_tx: &watch::Sender<Vec<ToolDecision>>,
+    signals: &ArrivalSignals,
 ) -> Result<InboxId, LedgerError> {
     loop {
         tokio::select! {
@@ -438,13 +473,10 @@ pub async fn wait_for_stop(
         }
         match read_steering(services, lane, turn).await {
             Ok(SteeringRequests { stop: Some(stop), .. }) => return Ok(stop),
-            Ok(SteeringRequests { decisions, immediate_replies, .. }) => {
+            Ok(SteeringRequests { decisions, immediate_replies, joins, .. }) => {
                 complete_immediate_replies(services, lane, immediate_replies).await?;
-                decisions_tx.send_if_modified(|current| {
-                    let has_changed = *current != decisions;
-                    *current = decisions;
-                    has_changed
-                });
+                replace_changed(&signals.decisions, decisions);
+                replace_changed(&signals.joins, joins);
             }
             Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
             // A failed read must not end the running tools; the next poll retries it.
@@ -496,10 +528,19 @@ async fn read_steering(
 ) -> Result<SteeringRequests, LedgerError> {
     let queued = services.turns.list_queued_behind(&lane.lease, turn.id).await?;
     let requests = (services.plan_steering)(turn, &queued);
-    Ok(match services.settings.steering {
-        SteeringMode::Inject | SteeringMode::Wait => requests,
-        SteeringMode::Never => SteeringRequests { inject: Vec::new(), ..requests },
-    })
+    let is_steered = services.settings.steering != SteeringMode::Never;
+    let requests = if is_steered { requests } else { SteeringRequests { inject: Vec::new(), ..requests } };
+    let may_join = is_steered && !requests.joins.is_empty() && joins_messages(lane);
+    Ok(if may_join { requests } else { SteeringRequests { joins: Vec::new(), ..requests } })
+}
+
+/// Sends a value, unless it is the one that was sent last.
+fn replace_changed<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
+    sender.send_if_modified(|current| {
+        let has_changed = *current != value;
+        *current = value;
+        has_changed
+    });
 }
 
 /// For whom workers and models do the work of a turn that has not started; `None` for a turn without messages.

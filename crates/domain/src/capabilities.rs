@@ -181,6 +181,9 @@ pub struct ChannelCapabilities {
     pub can_edit: bool,
     /// Which message each message of a reply answers.
     pub replies: ReplyRule,
+    /// Whether what people mean as one message comes as several, such as a comment and what is forwarded with it: then what a
+    /// person sends in quick succession is one message.
+    pub joins_messages: bool,
     /// How a growing reply is shown.
     pub stream: StreamRule,
     /// The platform's rate limits; `None` for none.

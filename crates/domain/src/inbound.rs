@@ -237,6 +237,9 @@ pub struct InboundMessage {
     /// The album that it belongs to; messages of one album become one turn after half a second of quiet.
     #[serde(default)]
     pub album: Option<String>,
+    /// Whether its text is so long that it [may be cut](may_be_cut): then its rest comes in a message of its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub may_continue: bool,
     /// The platform's own id of the message, so that the answer can refer to it.
     #[serde(default)]
     pub message: Option<MessageRef>,
@@ -339,6 +342,7 @@ impl InboundMessage {
             references: Vec::new(),
             context: None,
             album: None,
+            may_continue: false,
             message: None,
             pressed: false,
             opening: None,
@@ -347,6 +351,17 @@ impl InboundMessage {
             redacted_forms: Vec::new(),
         }
     }
+}
+
+/// Which share of the longest text of a platform is near its end: an eighth. Clients cut a text that is too long at a blank
+/// or at the end of a line in front of the limit. Telegram Desktop looks for the end of a paragraph even in the whole second
+/// half; so early a cut is rare, and who sends a message of half the length must not wait for nothing.
+const CUT_SHARE: usize = 8;
+
+/// Returns whether a text of this length may be the beginning of a longer one that was cut at one of the platform's limits.
+#[must_use]
+pub fn may_be_cut(units: usize, limits: &[usize]) -> bool {
+    limits.iter().any(|limit| units <= *limit && units > limit - limit / CUT_SHARE)
 }
 
 /// An update that its adapter can't parse: stored unchanged for debugging if its sender is allowed.
@@ -385,6 +400,18 @@ pub struct RefusedFile {
 mod tests {
     use super::*;
     use crate::MediaInfo;
+
+    /// Catches: a long text that is answered without its rest, and a shorter one that waits for a rest which never comes.
+    #[test]
+    fn text_in_front_of_a_limit_may_be_cut() {
+        for (units, expected) in [(4_096, true), (3_585, true), (3_584, false), (4_097, false), (0, false)] {
+            assert_eq!(may_be_cut(units, &[4_096]), expected, "{units}");
+        }
+        for (units, expected) in [(2_000, true), (1_751, true), (2_001, false), (3_500, false), (3_990, true)] {
+            assert_eq!(may_be_cut(units, &[2_000, 4_000]), expected, "{units}, where some may write more");
+        }
+        assert!(!may_be_cut(5_000, &[]), "a platform without a limit");
+    }
 
     #[test]
     fn stored_reference_leads_back_to_its_blob() {

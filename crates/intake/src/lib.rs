@@ -10,6 +10,7 @@ mod conversation_service;
 pub mod forget;
 pub mod inbound_service;
 mod internal_inbound;
+pub mod joining;
 pub mod notifications;
 pub mod pairing;
 pub mod prepare;

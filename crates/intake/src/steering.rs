@@ -10,6 +10,7 @@ use crate::{
     commands::{
         ChatCommand, CommandFeatures, EDITED_COMMAND_TEXT, corrects_command, explanation_text, is_edited_command,
     },
+    joining::find_joining_turns,
 };
 
 /// Decides about the messages that wait behind a running turn.
@@ -55,6 +56,7 @@ pub fn plan_steering(
         inject,
         decisions: queued.iter().filter_map(parse_decision).collect(),
         immediate_replies: queued.iter().filter_map(|message| immediate_reply(message, access, features)).collect(),
+        joins: find_joining_turns(turn, queued),
     }
 }
 

@@ -36,6 +36,8 @@ pub fn telegram() -> ChannelCapabilities {
         look_up: LookupRule::MessageIds,
         can_edit: true,
         replies: ReplyRule::PersonMessage,
+        // A comment and the message forwarded with it are two, and so are the halves of a text that is too long for one.
+        joins_messages: true,
         // Our own interval for a growing message, kind to the one message a second of a chat.
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Bots FAQ: about 30 messages a second, one a second in a chat, 20 a minute in a group.
@@ -77,6 +79,8 @@ pub fn discord() -> ChannelCapabilities {
         look_up: LookupRule::History,
         can_edit: true,
         replies: ReplyRule::Chain,
+        // As on Telegram: a forward has no room for words of one's own, and a long text is sent in parts.
+        joins_messages: true,
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Global Rate Limit: 50 requests a second; the buckets of each route come from the headers.
         rate_limits: Some(RateLimits {
@@ -108,6 +112,8 @@ pub fn web() -> ChannelCapabilities {
         look_up: LookupRule::None,
         can_edit: true,
         replies: ReplyRule::PersonMessage,
+        // The page holds text and files of any length in one message, which a person sends when it is complete.
+        joins_messages: false,
         stream: StreamRule::Deltas,
         rate_limits: None,
     }

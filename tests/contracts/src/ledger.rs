@@ -10,6 +10,7 @@ pub mod drafts;
 pub mod files;
 pub mod gateways;
 pub mod inbox;
+pub mod joins;
 pub mod lanes;
 pub mod logins;
 pub mod messages;

@@ -35,6 +35,7 @@ pub(super) fn capabilities() -> ChannelCapabilities {
         look_up: LookupRule::None,
         can_edit: false,
         replies: ReplyRule::PersonMessage,
+        joins_messages: false,
         stream: StreamRule::Deltas,
         rate_limits: None,
     }

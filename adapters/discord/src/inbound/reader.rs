@@ -9,7 +9,7 @@ use std::{iter, sync::Arc};
 
 use satchel_domain::{
     ConversationId, FileReference, Filename, InboundMessage, MessageRef, QuotedFile, RedactedForm, Sender, Timestamp,
-    filename::is_unsafe_char,
+    filename::is_unsafe_char, inbound::may_be_cut,
 };
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -70,6 +70,10 @@ const REPLIED_MESSAGE_FIELD: &str = "referenced_message";
 /// The fields of a message that show other people: the message that it replies to, whom it mentions, and who gave the command
 /// that it answers.
 const OTHERS_FIELDS: [&str; 4] = [REPLIED_MESSAGE_FIELD, "mentions", "interaction", "interaction_metadata"];
+
+/// The longest texts that a person can send in one message, in UTF-16 units: by default, and with Nitro (Create Message names
+/// the first; the second is what the subscription promises).
+const TEXT_LIMITS: [usize; 2] = [2_000, 4_000];
 
 /// The flag of a voice message (Message Flags).
 const VOICE_MESSAGE: u64 = 1 << 13;
@@ -216,6 +220,7 @@ impl InboundReader {
             text,
             files,
             content_digest: Some(digest_content(content)),
+            may_continue: may_be_cut(content.text.encode_utf16().count(), &TEXT_LIMITS),
             message: Some(MessageRef(id)),
             raw: stored_message(raw),
             redacted_forms,

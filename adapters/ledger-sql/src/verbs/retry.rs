@@ -103,7 +103,7 @@ async fn queue_copies<S: Session>(
         }
         // No channel makes such a key.
         message.key = format!("retry:{turn}:{position}");
-        (message.edit_of, message.album) = (None, None);
+        (message.edit_of, message.album, message.may_continue) = (None, None, false);
         let copy: i64 = db.value(
             "INSERT INTO inbox (id, lane, turn, message, received_at) VALUES ($1, $2, $3, $4, $5) RETURNING sequence",
             params![db.new_id(), lane, turn, Json(&message), now.0],

@@ -7,6 +7,7 @@ mod reply;
 
 use satchel_domain::{
     ConversationId, FileReference, InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char,
+    inbound::may_be_cut,
 };
 use serde_json::{Map, Value};
 use teloxide::types::{ChatId, MessageId, ThreadId};
@@ -38,6 +39,8 @@ const DECISIONS: [&str; 2] = ["allow", "refuse"];
 
 /// Why what a person sends is refused of which nothing is known.
 const UNREADABLE_REASON: &str = "it is of a kind that I can't read";
+/// The longest text that a person can send in one message, in UTF-16 units (Bot API, Message, `text`).
+const TEXT_LIMITS: [usize; 1] = [4_096];
 
 /// Why most messages in groups are ignored.
 const NOT_ADDRESSED_TEXT: &str = "it was not written to the bot";
@@ -239,6 +242,7 @@ impl InboundReader {
             files,
             content_digest: Some(digest_content(raw, &parsed.files, parsed.fallback_text.as_deref())),
             album: head.media_group_id.clone(),
+            may_continue: may_be_cut(parsed.raw_text.encode_utf16().count(), &TEXT_LIMITS),
             message: Some(MessageRef(head.message_id.to_string())),
             raw: stored_update(update),
             redacted_forms,

@@ -94,6 +94,7 @@ fn fixture() -> Fixture {
         look_up: LookupRule::None,
         can_edit: true,
         replies: ReplyRule::PersonMessage,
+        joins_messages: false,
         stream: StreamRule::Deltas,
         rate_limits: None,
     };

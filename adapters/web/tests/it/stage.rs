@@ -160,6 +160,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
             look_up: LookupRule::None,
             can_edit: true,
             replies: ReplyRule::PersonMessage,
+            joins_messages: false,
             stream: StreamRule::Deltas,
             rate_limits: None,
         },

@@ -240,3 +240,13 @@ async fn delta_channels_get_published_deltas_without_sends() {
     });
     assert_eq!(deltas.collect::<Vec<_>>(), [(0, "Hel"), (0, "lo."), (1, "Bye.")]);
 }
+
+/// Catches: a reply that a channel has shown delta by delta, and that is written anew below itself.
+#[tokio::test(start_paused = true)]
+async fn shown_deltas_are_not_withdrawn() {
+    let silent = open(tables::web());
+    assert!(silent.deltas.withdraw(StreamRule::Deltas).await);
+    let mut shown = open(tables::web());
+    shown.writes("Hel").await;
+    assert!(!shown.deltas.withdraw(StreamRule::Deltas).await);
+}

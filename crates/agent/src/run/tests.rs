@@ -6,6 +6,7 @@ mod confirming;
 mod documents;
 mod headings;
 mod interim;
+mod joining;
 mod ordering;
 mod references;
 mod reminding;

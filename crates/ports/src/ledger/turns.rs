@@ -23,6 +23,9 @@ use crate::FileChange;
 ///   conversation's last completed turns have left.
 /// - Every message is read with the time zone that its sender has [chosen](super::Reminders::save_timezone) by then.
 /// - A turn brings what [`Archive::history`](super::Archive::history) returns at that moment, up to the ledger's limit.
+/// - `join_turns` makes turns queued behind another one a part of it, all or none, as long as nothing of them or of it is
+///   journalled or shown. Their messages are its own from then on, in the order of arrival, and it is ready once all of them are;
+///   an album among them takes its remaining items there.
 /// - `store_file`, `journal_outcome` and `register_files` alone number files; a stored file keeps its number. Whoever
 ///   names a file of another conversation, or none that is stored, gets [`LedgerError::Unknown`].
 /// - A file of an outcome, a response, a message or a part is read with the name, the type, the description and the
@@ -50,6 +53,10 @@ pub trait Turns: Send + Sync {
     /// Returns the messages queued behind `turn`, oldest first; of a flood, the first hundreds and the commands among
     /// the last hundreds.
     async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
+
+    /// Makes `followers`, which are queued behind `turn`, a part of it. Returns `false` if that can't be done any more; then nothing
+    /// has changed.
+    async fn join_turns(&self, lease: &Lease, turn: TurnId, followers: &[TurnId]) -> Result<bool, LedgerError>;
 
     /// Stores a fetched file as the `index`th of a message and numbers it.
     async fn store_file(
@@ -226,6 +233,8 @@ pub struct SteeringRequests {
     pub decisions: Vec<ToolDecision>,
     /// The replies to send at once, oldest first.
     pub immediate_replies: Vec<ImmediateReply>,
+    /// The turns whose messages belong to the running one, as long as nothing of that is recorded or shown, oldest first.
+    pub joins: Vec<TurnId>,
 }
 
 /// A durable step of a turn.
@@ -320,7 +329,7 @@ impl<F> JournalEntry<F> {
 pub struct QueuedTurn {
     /// Its id.
     pub id: TurnId,
-    /// Its messages: one, or those of an album.
+    /// Its messages: one, those of an album, or those that a person sent in quick succession.
     pub messages: Vec<QueuedMessage>,
     /// When it may start: an album waits for half a second without another item.
     pub ready_at: Timestamp,

@@ -63,6 +63,8 @@ macro_rules! ledger_verbs {
                 custom fn next_turn(lease: &Lease) -> Option<QueuedTurn>;
                 read "listing messages queued behind a turn"
                     fn list_queued_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
+                write "joining turns"
+                    fn join_turns(lease: &Lease, turn: TurnId, followers: &[TurnId]) -> bool;
                 write "storing a file's record"
                     fn store_file(lease: &Lease, message: InboxId, index: u32, file: &NewAttachment) -> Attachment;
                 write "adopting a quoted file"

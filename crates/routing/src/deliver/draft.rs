@@ -75,8 +75,10 @@ pub(super) async fn advance(delivery: &mut Option<DraftDelivery>, context: &Deli
     if let Err(reason) = &performed {
         tracing::debug!(turn.id = %turn, reason, "a draft failed; the rest is sent at the end of the turn");
     }
+    let is_open = delivery.draft.is_some();
     feed.send_modify(|feed| {
         feed.is_in_flight = false;
+        feed.is_open |= is_open;
         feed.is_ended |= performed.is_err();
     });
 }

@@ -147,7 +147,8 @@ impl DeliveryHandle {
     /// attempt at the turn.
     #[must_use]
     pub fn open_draft(&self, turn: TurnId, reply_to: Option<MessageRef>, earlier: Option<Part>) -> DraftHandle {
-        let feed = Arc::new(watch::Sender::new(DraftFeed::default()));
+        let feed = DraftFeed { is_open: earlier.is_some(), ..DraftFeed::default() };
+        let feed = Arc::new(watch::Sender::new(feed));
         let draft = Box::new(DraftDelivery::new(turn, reply_to, earlier, Arc::clone(&feed)));
         self.pending.send_modify(|pending| pending.draft = Some(draft));
         DraftHandle(feed)
@@ -195,6 +196,8 @@ pub(super) struct DraftFeed {
     pub(super) is_ended: bool,
     /// Whether a call of the channel is under way.
     pub(super) is_in_flight: bool,
+    /// Whether the ledger has a part for it, which may stand on the platform.
+    pub(super) is_open: bool,
 }
 
 /// The growing reply of a turn. It ends when this is dropped, too.
@@ -204,6 +207,33 @@ impl DraftHandle {
     /// Changes the text that is to be shown.
     pub fn update(&self, change: impl FnOnce(&mut String)) {
         self.0.send_modify(|feed| change(&mut feed.text));
+    }
+
+    /// Returns whether it has been given a text to show.
+    #[must_use]
+    pub fn has_text(&self) -> bool {
+        !self.0.borrow().text.trim().is_empty()
+    }
+
+    /// Ends the growth if nothing of it has been recorded or sent, once no call is in flight. Returns whether it has ended so.
+    pub async fn withdraw(&self) -> bool {
+        let mut feed = self.0.subscribe();
+        loop {
+            // The sender is this one.
+            let _ = feed.wait_for(|feed| !feed.is_in_flight).await;
+            let mut is_withdrawn = None;
+            self.0.send_if_modified(|feed| {
+                // The driver may have begun a call since.
+                if !feed.is_in_flight {
+                    is_withdrawn = Some(!feed.is_open);
+                    feed.is_ended |= !feed.is_open;
+                }
+                is_withdrawn == Some(true)
+            });
+            if let Some(is_withdrawn) = is_withdrawn {
+                return is_withdrawn;
+            }
+        }
     }
 
     /// Ends the growth, and waits for the edit in flight.

@@ -3,6 +3,7 @@
 mod accounts;
 mod chat;
 mod fairness;
+mod joining;
 mod ledger;
 mod people;
 mod roles;

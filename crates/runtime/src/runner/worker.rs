@@ -11,6 +11,7 @@ use satchel_agent::{
     AgentServices, LaneHandle,
     complete::{TurnResult, append_refused_files, complete_turn},
     draft::reply_to,
+    joining::ArrivalSignals,
     rounds::refused_files,
     run::{self, MAX_CRASHES, wait_for_stop},
 };
@@ -24,6 +25,7 @@ use satchel_intake::{
         StorageServices, TaskStarter, VoiceStatus,
     },
     forget::remove_unreferenced,
+    joining::rest_awaited_until,
     notifications,
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
@@ -34,10 +36,7 @@ use satchel_ports::{
     ledger::{AttachmentQuery, ClaimedLane, ConversationSettings, HistoryChange, QueuedTurn, ReleaseMode},
 };
 use satchel_routing::deliver::{DeliveryContext, DeliveryHandle, Driver, DriverEnd};
-use tokio::{
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{LaneRole, WorkerContext, deliveries::deliver_lane, fetch_notice::FetchNotice};
@@ -266,11 +265,7 @@ async fn run_lane(
 async fn next_turn(context: &WorkerContext, lane: &LaneHandle) -> Result<TurnPoll, LedgerError> {
     let ledger = &context.ledger;
     let Some(turn) = ledger.turns.next_turn(&lane.lease).await? else { return Ok(TurnPoll::Idle) };
-    let wait = turn.ready_at.saturating_duration_since(context.services.clock.now());
-    if !wait.is_zero() {
-        return Ok(TurnPoll::NotReady(wait));
-    }
-    run_ready_turn(context, lane, turn).await
+    run_once_ready(context, lane, turn).await
 }
 
 /// Runs the turn that was claimed with the lane. What has come since then has woken the lane.
@@ -280,10 +275,17 @@ async fn run_handed_over(
     mut turn: QueuedTurn,
 ) -> Result<TurnPoll, LedgerError> {
     turn.has_followers |= lane.wake.notified().now_or_never().is_some();
-    run_ready_turn(context, lane, turn).await
+    run_once_ready(context, lane, turn).await
 }
 
-async fn run_ready_turn(context: &WorkerContext, lane: &LaneHandle, turn: QueuedTurn) -> Result<TurnPoll, LedgerError> {
+/// Runs a turn, unless it still waits for the rest of its album or of its text.
+async fn run_once_ready(context: &WorkerContext, lane: &LaneHandle, turn: QueuedTurn) -> Result<TurnPoll, LedgerError> {
+    let joins_messages = || lane.channel.capabilities(&lane.lease.conversation).joins_messages;
+    let ready_at = rest_awaited_until(&turn).filter(|_| joins_messages()).unwrap_or(turn.ready_at);
+    let wait = ready_at.saturating_duration_since(context.services.clock.now());
+    if !wait.is_zero() {
+        return Ok(TurnPoll::NotReady(wait));
+    }
     lane.woken.store(false, Ordering::Relaxed);
     let followed = turn.has_followers;
     run_turn(context, lane, turn).await?;
@@ -327,8 +329,8 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
             None => Ok(()),
         };
     }
-    // Nothing waits for a person's word while files come in.
-    let unanswered = watch::Sender::default();
+    // Nothing waits for a person's word while files come in, and what belongs to them joins the turn once they are here.
+    let unanswered = ArrivalSignals::default();
     let mut notice = FetchNotice::default();
     let prepared = async {
         let permit = match turn.messages.first() {

@@ -100,6 +100,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     let model = model_message("", Vec::new());
     assert_lost(one.turns.next_turn(&old).await, "next_turn");
     assert_lost(one.turns.list_queued_behind(&old, turn).await, "list_queued_behind");
+    assert_lost(one.turns.join_turns(&old, turn, &[turn]).await, "join_turns");
     assert_lost(one.turns.store_file(&old, read, 0, &file).await, "store_file");
     assert_lost(one.turns.refuse_file(&old, read, 0, &super::files::refusal("a")).await, "refuse_file");
     assert_lost(one.turns.journal_message(&old, turn, &model).await, "journal_message");

@@ -128,6 +128,10 @@ macro_rules! turns_contract {
             audit::changes_are_committed_with_their_outcome
             audit::completed_turn_commits_remaining_changes
             turns::turns_are_fifo_until_completed
+            joins::joined_turns_are_one
+            joins::joined_turns_survive_crash
+            joins::started_turn_is_not_joined
+            joins::joined_album_accepts_its_rest
             turns::committed_data_survives_crash
             turns::journal_is_ordered
             turns::complete_turn_is_atomic_and_once

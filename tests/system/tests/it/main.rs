@@ -37,6 +37,7 @@ mod notifications;
 mod owner_commands;
 mod pairing;
 mod product;
+mod quick_messages;
 mod quoting;
 mod reminders;
 mod save_acceptance;

@@ -83,7 +83,7 @@ impl PlatformRules {
     }
 
     /// These limits for the planner. There is no rate limit, and edits may follow one another fast, so that tests don't
-    /// wait.
+    /// wait; nor are messages joined, so that what is sent at once is several turns.
     pub(crate) fn capabilities(&self) -> ChannelCapabilities {
         let stream = StreamRule::Edits { interval_ms: 20 };
         match self {
@@ -94,6 +94,7 @@ impl PlatformRules {
                     file_bytes: table.file_bytes.min(rules.upload_bytes),
                     stream,
                     rate_limits: None,
+                    joins_messages: false,
                     ..table
                 }
             }
@@ -107,6 +108,7 @@ impl PlatformRules {
                     replies: ReplyRule::PersonMessage,
                     stream,
                     rate_limits: None,
+                    joins_messages: false,
                     ..table
                 }
             }

@@ -1,6 +1,7 @@
 //! Events as Discord documents them, and what each of them means.
 
 mod formatting;
+mod lengths;
 mod replies;
 
 use proptest::prelude::*;

@@ -3,6 +3,7 @@
 mod anonymous;
 mod edits;
 mod formatting;
+mod lengths;
 mod quoting;
 
 use serde_json::json;

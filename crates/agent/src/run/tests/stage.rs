@@ -12,9 +12,9 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, InboundMessage, InboxId,
-    MediaInfo, MessageRef, OutcomeFile, Part, PartContent, PartId, PartState, Sender, Sha256, TaskRequest, Timestamp,
-    ToolCall, ToolOutcome, TurnId, Visibility, part::CallQuestion,
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ChannelName, ConversationId, Filename,
+    InboundMessage, InboxId, MediaInfo, MessageRef, OutcomeFile, Part, PartContent, PartId, PartState, Sender, Sha256,
+    TaskRequest, Timestamp, ToolCall, ToolOutcome, TurnId, Visibility, part::CallQuestion,
 };
 use satchel_ports::{
     DocumentReader, FileChange, HolderId, LanguageModel, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
@@ -173,7 +173,14 @@ fn steer(_: &QueuedTurn, waiting: &[QueuedMessage]) -> SteeringRequests {
         let allow = ["/refuse", "/allow"].iter().position(|known| *known == verb)? == 1;
         Some(ToolDecision { id: queued.id, sender: queued.message.sender.clone(), code: code.to_owned(), allow })
     });
-    SteeringRequests { stop, inject: inject.collect(), decisions: decisions.collect(), immediate_replies: Vec::new() }
+    let joins = waiting.iter().filter(|queued| queued.message.text.starts_with("more")).map(|queued| queued.turn);
+    SteeringRequests {
+        stop,
+        inject: inject.collect(),
+        decisions: decisions.collect(),
+        immediate_replies: Vec::new(),
+        joins: joins.collect(),
+    }
 }
 
 /// The secret of the installation on which turns are played.
@@ -227,6 +234,10 @@ pub(super) struct Stage {
     pub(super) documents: Option<Arc<dyn DocumentReader>>,
     /// What the default agent's model takes.
     pub(super) input_support: InputSupport,
+    /// Whether what a person sends in quick succession is one message: for these tests what begins with `more`.
+    pub(super) joins_messages: bool,
+    /// Whether the ledger lets turns join this one.
+    pub(super) can_be_joined: bool,
     /// The conversation so far.
     model: Vec<Script>,
     arrivals: Vec<(Duration, QueuedMessage)>,
@@ -251,7 +262,7 @@ pub(super) struct StageRecord {
     pub(super) log: Vec<String>,
     /// What the next process reads of it.
     pub(super) journal: Vec<JournalEntry>,
-    requests: Vec<ModelRequest>,
+    pub(super) requests: Vec<ModelRequest>,
     questions: Vec<NewQuestion>,
     pub(super) completed: Option<CompletedTurn>,
     changes: Vec<RecordedChanges>,
@@ -297,6 +308,8 @@ impl Stage {
             playbooks: None,
             documents: None,
             input_support: InputSupport::default(),
+            joins_messages: false,
+            can_be_joined: true,
             model,
             arrivals: Vec::new(),
         }
@@ -331,6 +344,11 @@ impl Stage {
         journal.retain(|entry| !matches!(entry, JournalEntry::Outcome { .. }));
         let completed = completed.expect("the turn was completed");
         Played { log, journal, requests, questions, completed, changes }
+    }
+
+    /// Plays the turn until its run ends, completed or not.
+    pub(super) async fn play_one_run(self) -> StageRecord {
+        self.perform(None).await
     }
 
     /// Plays the turn in a process that stops after a while.
@@ -400,6 +418,13 @@ impl Stage {
             let arrived = arrivals.iter().filter(|(after, _)| start.elapsed() >= *after);
             Ok(arrived.map(|(_, message)| message.clone()).collect())
         });
+        let (lines, can_be_joined) = (Arc::clone(&log), self.can_be_joined);
+        ledger.turns.expect_join_turns().returning(move |_, turn, followers| {
+            assert_eq!(turn, TURN);
+            let followers: Vec<u128> = followers.iter().map(|follower| follower.0.as_u128()).collect();
+            lines.lock().unwrap().push(format!("join {followers:?}"));
+            Ok(can_be_joined)
+        });
         let (lines, entries) = (Arc::clone(&log), Arc::clone(&journal));
         ledger.turns.expect_journal_message().returning(move |_, _, entry| {
             lines.lock().unwrap().push(match entry {
@@ -455,7 +480,8 @@ impl Stage {
 
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| ChannelName::new("console").unwrap());
-        channel.expect_capabilities().returning(|_| tables::console());
+        let joins_messages = self.joins_messages;
+        channel.expect_capabilities().returning(move |_| ChannelCapabilities { joins_messages, ..tables::console() });
         channel.expect_show_activity().returning(|_, _| ());
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));

@@ -508,6 +508,7 @@ pub(super) fn capabilities(idempotency: Idempotency, look_up: LookupRule) -> Cha
         look_up,
         can_edit: true,
         replies: ReplyRule::PersonMessage,
+        joins_messages: false,
         stream: StreamRule::None,
         rate_limits: None,
     }

@@ -85,6 +85,36 @@ async fn draft_follows_earlier_reply() {
     assert_eq!(scene.log()[3..5], ["begin", "send part 5: Thinking"], "though the model wrote no more meanwhile");
 }
 
+/// Catches: a reply that has been shown and is written anew, and one that is sent after it was withdrawn.
+#[tokio::test(start_paused = true)]
+async fn draft_is_withdrawn_only_before_it_is_opened() {
+    let mut early = Stage::default().open();
+    early.writes("Early.");
+    early.passes(200).await;
+    assert!(early.withdraws().await, "nothing of it is recorded");
+    early.writes(" Late.");
+    early.passes(INTERVAL + 310).await;
+    assert_eq!(early.log(), [""; 0]);
+
+    let mut sent = Stage { takes_ms: 500, ..Stage::default() }.open();
+    sent.writes("Sent.");
+    sent.passes(310).await;
+    assert!(!sent.withdraws().await);
+    assert_eq!(sent.log(), ["begin", "send part 5: Sent.", "answer", "save open m1"], "the call in flight was awaited");
+    sent.writes(" And more.");
+    sent.passes(INTERVAL + 310).await;
+    assert_eq!(sent.calls().len(), 2, "it grows on");
+
+    let mut behind = Stage { busy: 9, ..Stage::default() }.open();
+    behind.writes("Thinking");
+    behind.passes(310).await;
+    assert_eq!(behind.log(), ["begin"]);
+    assert!(behind.withdraws().await, "an earlier reply is on its way, and nothing of this one");
+
+    let mut resumed = Stage { earlier: Some(opened()), ..Stage::default() }.open();
+    assert!(!resumed.withdraws().await, "an earlier process may have shown something");
+}
+
 #[tokio::test(start_paused = true)]
 async fn blank_text_is_not_shown() {
     let mut scene = Stage::default().open();

@@ -28,6 +28,7 @@ pub(super) enum Quirk {
 
 pub(super) struct Chat {
     stream: StreamRule,
+    joins_messages: bool,
     log: Mutex<Vec<(ConversationId, String)>>,
     quirks: Mutex<VecDeque<Quirk>>,
     open: watch::Sender<bool>,
@@ -52,6 +53,7 @@ impl Chat {
     pub(super) fn new(stream: StreamRule) -> Self {
         Self {
             stream,
+            joins_messages: false,
             log: Mutex::default(),
             quirks: Mutex::default(),
             open: watch::Sender::new(true),
@@ -60,6 +62,11 @@ impl Chat {
             cut_off: AtomicU32::new(0),
             fetches: AtomicU32::new(0),
         }
+    }
+
+    /// The same where what a person sends in quick succession is one message.
+    pub(super) fn that_joins_messages(stream: StreamRule) -> Self {
+        Self { joins_messages: true, ..Self::new(stream) }
     }
 
     /// From now on no request is answered, or all are again.
@@ -133,7 +140,7 @@ impl Channel for Chat {
     }
 
     fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
-        ChannelCapabilities { stream: self.stream, ..tables::telegram() }
+        ChannelCapabilities { stream: self.stream, joins_messages: self.joins_messages, ..tables::telegram() }
     }
 
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {

@@ -161,6 +161,11 @@ impl Stage {
         }
     }
 
+    /// A stage with a platform where what a person sends in quick succession is one message.
+    pub(super) fn joining(stream: StreamRule) -> Self {
+        Self { chat: Arc::new(Chat::that_joins_messages(stream)), ..Self::streaming(stream) }
+    }
+
     pub(super) async fn open(&self) -> Arc<SqliteLedger> {
         let (clock, ids) = (Arc::clone(&self.clock), Arc::new(UuidV7));
         Arc::new(SqliteLedger::open(self.directory.path(), self.settings.clone(), clock, ids).await.unwrap())

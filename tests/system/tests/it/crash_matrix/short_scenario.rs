@@ -1,5 +1,6 @@
 //! Short scenarios on Telegram: messages of every form, a group that migrates, a topic that is deleted, a tool that needs a
-//! confirmation, a script that is stopped, a chain of tasks, a reminder, and a notification of another program.
+//! confirmation, a script that is stopped, a chain of tasks, a reminder, a notification of another program, and a file behind
+//! its question.
 
 use std::{
     collections::BTreeSet,
@@ -11,9 +12,9 @@ use std::{
 use satchel_domain::{ChannelCapabilities, ConversationId, HistoryMessage, capabilities::StreamRule};
 use satchel_fake_kit::{DUPLICATE_LABEL, FakeFile, Transcript, TranscriptMessage, VisibleItem};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
-use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_system::{
-    crash::{ChannelAdapter, CrashOptions, OTHER_AGENT, storage::StorageOptions},
+    crash::{ChannelAdapter, CrashOptions, CrashReport, OTHER_AGENT, storage::StorageOptions},
     real_binary::script_worker,
 };
 use serde_json::json;
@@ -63,10 +64,12 @@ pub(crate) enum ShortScenarioKind {
     Reminded,
     /// Another program sends a notification with a file, and sends it once more after each crash.
     Notified,
+    /// A file behind the question about it, while the model is called for the question alone.
+    Joined,
 }
 
 impl ShortScenarioKind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Arrivals,
         Self::Moved,
         Self::TopicDeleted,
@@ -75,8 +78,19 @@ impl ShortScenarioKind {
         Self::Task,
         Self::Reminded,
         Self::Notified,
+        Self::Joined,
     ];
 }
+
+/// What the person writes in [`ShortScenarioKind::Joined`], and what they read: one answer to both, or one to each where the
+/// process that takes the second message in is another one than that of the first.
+const QUESTION: &str = "what is it?";
+const FILE_CAPTION: &str = "this one";
+const ANSWER_TO_BOTH: &str = "I have read both.";
+const ANSWERS_TO_EACH: [&str; 2] = ["I have no file.", "I have a file."];
+
+/// How long the model takes to answer the question alone: longer than its file takes to arrive.
+const ANSWERING_TIME_MS: u64 = 900;
 
 /// The tasks of [`ShortScenarioKind::Task`].
 const PLAYBOOK: &str = "\
@@ -152,6 +166,11 @@ impl ShortScenario {
                 scripted_answer("judge: It is painted.", [text_piece("A fine cat.")]),
             ],
             ShortScenarioKind::Reminded => Vec::new(),
+            ShortScenarioKind::Joined => vec![
+                scripted_answer(&format!("{QUESTION}\n{FILE_CAPTION}"), [text_piece(ANSWER_TO_BOTH)]),
+                scripted_answer(QUESTION, [ScriptedPiece::WaitMs(ANSWERING_TIME_MS), text_piece(ANSWERS_TO_EACH[0])]),
+                scripted_answer(FILE_CAPTION, [text_piece(ANSWERS_TO_EACH[1])]),
+            ],
             ShortScenarioKind::Notified => vec![scripted_answer("hello", [text_piece("Hi.")])],
             ShortScenarioKind::Stopped => {
                 let script = format!(
@@ -182,12 +201,16 @@ impl Scenario for ShortScenario {
             adapter: ChannelAdapter::Telegram,
             capabilities: ChannelCapabilities {
                 stream: StreamRule::None,
+                joins_messages: self.kind == ShortScenarioKind::Joined,
                 ..PlatformRules::for_platform(ChannelAdapter::Telegram).capabilities()
             },
             channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
             turns: match self.kind {
                 ShortScenarioKind::Arrivals => 9,
-                ShortScenarioKind::Moved | ShortScenarioKind::Reminded | ShortScenarioKind::Notified => 2,
+                ShortScenarioKind::Moved
+                | ShortScenarioKind::Reminded
+                | ShortScenarioKind::Notified
+                | ShortScenarioKind::Joined => 2,
                 ShortScenarioKind::TopicDeleted
                 | ShortScenarioKind::Confirmed
                 | ShortScenarioKind::Stopped
@@ -228,6 +251,13 @@ impl Scenario for ShortScenario {
             ShortScenarioKind::Notified => {
                 telegram.person_says(PERSON, PERSON, "hello");
             }
+            ShortScenarioKind::Joined => {
+                telegram.person_says(PERSON, PERSON, QUESTION);
+                wait_until("the question is taken", || telegram.unconfirmed_updates() == 0).await;
+                telegram.person_sends(PERSON, PERSON, document("note.txt", FILE_CAPTION));
+                // A command is a turn of its own, and the last one.
+                telegram.person_says(PERSON, PERSON, "/files");
+            }
             ShortScenarioKind::Stopped => {
                 telegram.person_sends(PERSON, PERSON, document("note.txt", "make"));
                 // A script that was interrupted is not run again, and then the turn comes to its end.
@@ -261,6 +291,10 @@ impl Scenario for ShortScenario {
         }
         if self.kind == ShortScenarioKind::Reminded {
             check_reminder(outcome, &mut matrix_report);
+            return matrix_report;
+        }
+        if self.kind == ShortScenarioKind::Joined {
+            check_joined(outcome, report, &mut matrix_report);
             return matrix_report;
         }
         // A group that has moved is where it was last used, under an id that the server chooses.
@@ -329,6 +363,32 @@ impl ShortScenario {
         count_duplicates(outcome, matrix_report);
         matrix_report.other_problems.extend(records::missing_blobs(outcome, report));
     }
+}
+
+/// The person reads one answer to both messages, or one to each in their order; and each message is remembered once.
+fn check_joined(outcome: &RunOutcome, report: &CrashReport, matrix_report: &mut MatrixReport) {
+    let chats = outcome.transcript.conversations.keys();
+    let texts: Vec<&str> = chats.flat_map(|chat| outcome.transcript.visible_texts(chat)).collect();
+    let place = |expected: &str| texts.iter().position(|text| text.ends_with(expected));
+    let both = place(ANSWER_TO_BOTH);
+    let each = ANSWERS_TO_EACH.map(place);
+    let is_one = both.is_some() && each == [None, None];
+    let are_two = both.is_none() && each.iter().all(Option::is_some) && each.is_sorted();
+    if !is_one && !are_two {
+        matrix_report.lost.push(format!("one answer to both messages, or one to each, of {texts:?}"));
+    }
+    for written in [QUESTION, FILE_CAPTION] {
+        let has_text = |message: &&HistoryMessage| match message {
+            HistoryMessage::Person { text, .. } => text.contains(written),
+            _ => false,
+        };
+        let times = report.history().filter(has_text).count();
+        if times != 1 {
+            matrix_report.other_problems.push(format!("{written:?} is remembered {times} times"));
+        }
+    }
+    count_duplicates(outcome, matrix_report);
+    matrix_report.other_problems.extend(records::missing_blobs(outcome, report));
 }
 
 /// The person reads that the reminder is made, and gets it once. When it is due depends on when it was made.

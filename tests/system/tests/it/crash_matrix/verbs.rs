@@ -162,6 +162,9 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
         ShortScenarioKind::Notified => {
             &["blobs.put", "ledger.find_conversation", "ledger.receive", "ledger.turn", "ledger.complete_turn"]
         }
+        ShortScenarioKind::Joined => {
+            &["channel.fetch", "ledger.join_turns", "ledger.next_turn", "ledger.store_file", "ledger.complete_turn"]
+        }
         ShortScenarioKind::Stopped => &["ledger.register_files", "ledger.list_queued_behind", "ledger.complete_turn"],
     }
 }

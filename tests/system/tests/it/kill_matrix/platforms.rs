@@ -29,8 +29,12 @@ use tokio::process::{Child, Command};
 use super::read_bytes;
 use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 
-/// How many messages the person writes before anybody reads them. Each brings a file, so that it is a turn of its own.
+/// How many messages the person writes, whether the ones before are answered or not. Each brings a file and comes later than
+/// what belongs to another one, so that it is a turn of its own.
 const MESSAGES: u64 = 4;
+
+/// The time between two of them.
+const TIME_BETWEEN_MESSAGES: Duration = Duration::from_millis(600);
 
 /// The longest that the processes of one run may take to deliver everything.
 const RUN_TIMEOUT: Duration = Duration::from_secs(90);
@@ -111,6 +115,10 @@ async fn run_with_kills(adapter: ChannelAdapter, every: Option<u64>) -> ServerRu
     // The first kill is known before the first send can be made.
     let mut kill_moment = every.map(|every| script_kill(&platform, every));
     for n in 1..=MESSAGES {
+        if n > 1 {
+            // What arrives sooner belongs to the message before.
+            tokio::time::sleep(TIME_BETWEEN_MESSAGES).await;
+        }
         let text = format!("send me /shared/p{n}.png and send me /shared/d{n}.bin");
         platform.person_sends(&conversation, &text, vec![note(n)]);
     }

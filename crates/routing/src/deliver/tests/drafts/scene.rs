@@ -248,6 +248,15 @@ impl Scene {
         }
     }
 
+    /// The turn starts again, if nothing of its reply is recorded or shown. Returns whether it can.
+    pub(super) async fn withdraws(&mut self) -> bool {
+        let draft = self.draft.as_ref().expect("it has not ended");
+        tokio::select! {
+            ended = &mut self.driving => panic!("nobody told it to finish: {ended:?}"),
+            is_withdrawn = draft.withdraw() => is_withdrawn,
+        }
+    }
+
     /// The turn ends, and waits for the edit in flight.
     pub(super) async fn finish(&mut self) {
         let draft = self.draft.take().expect("it ends once");
