@@ -203,7 +203,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
             reminders: options.reminders,
         };
         let access = Arc::clone(&access);
-        Arc::new(move |turn, waiting| plan_steering(turn, waiting, &access, features))
+        let max_files = options.inbound.max_files_per_turn;
+        Arc::new(move |turn, waiting| plan_steering(turn, waiting, &access, features, max_files))
     };
     let services = AgentServices {
         turns: Arc::clone(&ledger.turns),

@@ -19,26 +19,35 @@ const FOLLOW_UP_TIME: Duration = Duration::from_millis(500);
 /// arrived.
 const REST_TIME: Duration = Duration::from_millis(1_500);
 
+/// The most files of an album. Some of them may still be on their way when the first one is looked at.
+const MAX_ALBUM_FILES: usize = 10;
+
 /// By how much the platform's dates of two messages may differ besides: Telegram's are whole seconds.
 const DATE_PRECISION: Duration = Duration::from_secs(1);
 
 /// Returns the turns queued behind a turn whose messages belong to it: the next ones of the same person, as long as each has
 /// arrived shortly behind the one before. Commands, scripts and corrections belong to nothing, and nothing that the same
-/// person has sent behind them does. A turn that has recorded or shown something is as it is.
+/// person has sent behind them does. Nor does a file that would be refused, since the turn would have more than `max_files`. A
+/// turn that has recorded or shown something is as it is.
 ///
 /// What others write in between is passed over. It keeps its own turn behind this one.
 #[must_use]
-pub fn find_joining_turns(turn: &QueuedTurn, queued: &[QueuedMessage]) -> Vec<TurnId> {
+pub fn find_joining_turns(turn: &QueuedTurn, queued: &[QueuedMessage], max_files: usize) -> Vec<TurnId> {
     let mut joining: Vec<TurnId> = Vec::new();
     let Some(mut last) = open_end(turn) else { return joining };
     let sender = &last.message.sender;
     let mut quiet = quiet_time(&turn.messages);
+    let mut files = count_files(&turn.messages);
     for message in queued.iter().filter(|queued| queued.message.sender.is_same_person(sender)) {
         // The items of an album come together, or not at all.
         if joining.last() != Some(&message.turn) {
-            if !can_join(&message.message) || !is_close(last, message, quiet) {
+            let items = || queued.iter().filter(|item| item.turn == message.turn);
+            let added = count_files(items());
+            let is_too_much = files > 0 && added > 0 && files + added > max_files;
+            if is_too_much || !items().all(|item| can_join(&item.message)) || !is_close(last, message, quiet) {
                 break;
             }
+            files += added;
             joining.push(message.turn);
         }
         quiet = quiet.max(quiet_time([message]));
@@ -71,6 +80,17 @@ fn can_join(message: &InboundMessage) -> bool {
         && !message.anonymous
         && ChatCommand::parse(&message.text).is_none()
         && parse_script_message(&message.text).is_none()
+}
+
+/// How many files these messages of one turn have, or may have once their album is complete.
+fn count_files<'a>(messages: impl IntoIterator<Item = &'a QueuedMessage>) -> usize {
+    let mut is_album = false;
+    let count_of = |queued: &QueuedMessage| {
+        is_album |= queued.message.album.is_some();
+        queued.files.len()
+    };
+    let files: usize = messages.into_iter().map(count_of).sum();
+    if is_album { files.max(MAX_ALBUM_FILES) } else { files }
 }
 
 fn may_continue<'a>(messages: impl IntoIterator<Item = &'a QueuedMessage>) -> bool {

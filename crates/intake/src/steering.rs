@@ -21,13 +21,14 @@ use crate::{
 /// any position and block nothing.
 ///
 /// Where others can write too, so does a message of another person than the turn's: it gets a turn of its own, with its
-/// sender's rights.
+/// sender's rights. `max_files` is how many files a turn may have.
 #[must_use]
 pub fn plan_steering(
     turn: &QueuedTurn,
     queued: &[QueuedMessage],
     access: &AccessPolicy,
     features: CommandFeatures,
+    max_files: usize,
 ) -> SteeringRequests {
     let stop =
         queued.iter().find(|message| person_command(message) == Some(ChatCommand::Stop)).map(|message| message.id);
@@ -56,7 +57,7 @@ pub fn plan_steering(
         inject,
         decisions: queued.iter().filter_map(parse_decision).collect(),
         immediate_replies: queued.iter().filter_map(|message| immediate_reply(message, access, features)).collect(),
-        joins: find_joining_turns(turn, queued),
+        joins: find_joining_turns(turn, queued, max_files),
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
     }
 
     fn requests(messages: &[QueuedMessage]) -> SteeringRequests {
-        plan_steering(&running_turn(), messages, &AccessPolicy::default(), CommandFeatures::default())
+        plan_steering(&running_turn(), messages, &AccessPolicy::default(), CommandFeatures::default(), 20)
     }
 
     fn injected(messages: &[QueuedMessage]) -> Vec<String> {
@@ -257,7 +258,7 @@ mod tests {
             message
         };
         let injected = |turn: &QueuedTurn, messages: &[QueuedMessage]| -> Vec<String> {
-            let steering = plan_steering(turn, messages, &AccessPolicy::default(), CommandFeatures::default());
+            let steering = plan_steering(turn, messages, &AccessPolicy::default(), CommandFeatures::default(), 20);
             steering.inject.into_iter().map(|steered| steered.text).collect()
         };
         let mut turn = running_turn();
@@ -278,7 +279,7 @@ mod tests {
 
         let mut stop = by(4, "7", true);
         stop.message.text = "/stop".to_owned();
-        let steering = plan_steering(&turn, &[stop], &AccessPolicy::default(), CommandFeatures::default());
+        let steering = plan_steering(&turn, &[stop], &AccessPolicy::default(), CommandFeatures::default(), 20);
         assert!(steering.stop.is_some(), "anyone in a room can stop what runs there");
     }
 
@@ -328,6 +329,7 @@ mod tests {
             &messages,
             &access,
             CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true },
+            20,
         );
         let explained: Vec<_> =
             steering.immediate_replies.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
@@ -341,7 +343,7 @@ mod tests {
 
         let message = [waiting(1, "/help", 0)];
         let help = |access: &AccessPolicy, features| {
-            let text = plan_steering(&running_turn(), &message, access, features).immediate_replies.remove(0).text;
+            let text = plan_steering(&running_turn(), &message, access, features, 20).immediate_replies.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"), text.contains("/agent"))
         };
         assert_eq!(

@@ -56,10 +56,13 @@ fn turn_of(messages: Vec<QueuedMessage>) -> QueuedTurn {
     }
 }
 
+/// The most files of a turn.
+const MAX_FILES: usize = 20;
+
 /// The numbers of the messages whose turns join the first one's.
 fn joining(messages: &[QueuedMessage]) -> Vec<u128> {
     let turn = turn_of(vec![messages[0].clone()]);
-    find_joining_turns(&turn, &messages[1..]).into_iter().map(|turn| turn.0.as_u128()).collect()
+    find_joining_turns(&turn, &messages[1..], MAX_FILES).into_iter().map(|turn| turn.0.as_u128()).collect()
 }
 
 #[test]
@@ -143,6 +146,26 @@ fn album_joins_as_a_whole() {
         |id: u128, at: i64| QueuedMessage { turn: TurnId(Uuid::from_u128(2)), ..with_file(received(id, at, "")) };
     let messages = [received(1, 0, "which one?"), photo(2, 300), photo(3, 900), received(4, 1_300, "quick")];
     assert_eq!(joining(&messages), [2, 4]);
+    let with_command = changed(photo(3, 350), |message| message.text = "/task paint".to_owned());
+    let messages = [received(1, 0, "these"), photo(2, 300), with_command];
+    assert_eq!(joining(&messages), [] as [u128; 0], "whichever of its photos has the command");
+}
+
+/// Catches: photos that are refused because all together exceed the limit of one turn, within which each of their messages is.
+#[test]
+fn files_join_up_to_the_limit_of_a_turn() {
+    let files: Vec<QueuedMessage> = (1..=22).map(|id| with_file(received(id, 0, ""))).collect();
+    let expected = |last: u128| (2..=last).collect::<Vec<_>>();
+    assert_eq!(joining(&files), expected(20));
+    let words = received(21, 0, "which one?");
+    assert_eq!(joining(&[&files[..20], &[words][..]].concat()), expected(21), "words are no file");
+
+    let album = changed(with_file(received(12, 0, "")), |message| message.album = Some("a".to_owned()));
+    assert_eq!(joining(&[&files[..11], &[album.clone()][..]].concat()), expected(11), "more of it may be on its way");
+    assert_eq!(joining(&[&files[..10], &[album.clone()][..]].concat()), [expected(10), vec![12]].concat());
+    let question = turn_of(vec![received(1, 0, "what is this?")]);
+    let with_album = find_joining_turns(&question, std::slice::from_ref(&album), 1);
+    assert_eq!(with_album, [album.turn], "by itself it would be refused as well");
 }
 
 #[test]
@@ -150,10 +173,10 @@ fn turn_that_has_begun_is_joined_by_nothing() {
     let (first, next) = (received(1, 0, "a"), [received(2, 10, "b")]);
     let mut recorded = turn_of(vec![cut_off(first.clone())]);
     recorded.journal = vec![JournalEntry::CallStarted { ordinal: 0 }];
-    assert_eq!((find_joining_turns(&recorded, &next), rest_awaited_until(&recorded)), (Vec::new(), None));
+    assert_eq!((find_joining_turns(&recorded, &next, MAX_FILES), rest_awaited_until(&recorded)), (Vec::new(), None));
     let mut drafted = turn_of(vec![first.clone()]);
     let (id, conversation) = (PartId(Uuid::from_u128(9)), first.message.conversation.clone());
     let content = PartContent::from_text("");
     drafted.draft = Some(Part::new(id, conversation, drafted.id, 0, content, Timestamp(0)));
-    assert_eq!(find_joining_turns(&drafted, &next), Vec::new());
+    assert_eq!(find_joining_turns(&drafted, &next, MAX_FILES), Vec::new());
 }

@@ -214,7 +214,7 @@ impl Stage {
             playbooks: None,
             documents: None,
             plan_steering: Arc::new(|turn, waiting| {
-                plan_steering(turn, waiting, &AccessPolicy::default(), CommandFeatures::default())
+                plan_steering(turn, waiting, &AccessPolicy::default(), CommandFeatures::default(), 20)
             }),
             links: None,
             is_owner: Arc::new(|_, _| false),
