@@ -358,10 +358,11 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
-    // While the turn waited for its files or behind another one, a file in its history may have been forgotten.
+    // While the turn waited for its files or behind another one, a file in its history may have been forgotten, and messages may
+    // have come, of which nothing wakes it any more.
     let has_waited = has_files || permit.as_ref().is_some_and(|permit| permit.has_waited);
     if has_waited && let Some(read) = context.ledger.turns.next_turn(&lane.lease).await? {
-        (turn.history, turn.draft) = (read.history, read.draft);
+        (turn.history, turn.draft, turn.has_followers) = (read.history, read.draft, read.has_followers);
     }
     run_started(context, lane, turn, start).await
 }

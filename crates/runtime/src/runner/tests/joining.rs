@@ -116,6 +116,25 @@ async fn command_behind_a_message_waits_for_its_turn() {
     assert_eq!(*stage.model.asked.borrow(), 1);
 }
 
+/// Catches: a message that came while its turn waited for a slot, and that is noticed when the answer without it is complete.
+#[tokio::test(flavor = "multi_thread")]
+async fn message_behind_a_turn_that_waits_is_read_with_it() {
+    let (there, here) = (place("other"), place("main"));
+    let stage = Stage { turns_per_person: 1, ..Stage::joining(StreamRule::None) };
+    let process = stage.start().await;
+    process.hears(&message(&there, "1", "hang")).await;
+    wait_until("the turn that has the slot", || *stage.hanging.borrow() == 1).await;
+    process.hears(&message(&here, "1", "one")).await;
+    wait_until("the turn waits for it", || process.slots.waiting() == 1).await;
+    process.hears(&message(&here, "2", "two")).await;
+    wait_for_a_look(&process).await;
+    stage.released.send_replace(true);
+    wait_until("the answer", || !stage.chat.log(&here).is_empty()).await;
+    process.settles().await;
+    assert_eq!(stage.chat.log(&here), ["re: one\ntwo"]);
+    assert_eq!(*stage.model.asked.borrow(), 3, "two calls of the other turn, and one of this");
+}
+
 /// Catches: a reply of which a person has read the beginning, and that is written anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn shown_reply_is_not_written_anew() {
