@@ -122,13 +122,12 @@ async fn mark_completed<S: Session>(
     Ok(())
 }
 
-/// Records of which failed parts the model knows. A failed notice is none of them: it is to be repeated.
+/// Records of which failed parts the model knows.
 async fn mark_reported<S: Session>(db: &S, lane: LaneId, failures: &[PartId]) -> VerbResult<(), S> {
     if !failures.is_empty() {
         db.run(
             // By their ids: the lane may have many.
-            "UPDATE parts SET reported = TRUE WHERE +lane = $1 AND id IN (SELECT value FROM rarray($2)) \
-             AND kind <> 'notice'",
+            "UPDATE parts SET reported = TRUE WHERE +lane = $1 AND id IN (SELECT value FROM rarray($2))",
             params![lane, failures.iter().map(|part| part.0).collect::<Vec<_>>()],
         )
         .await?;

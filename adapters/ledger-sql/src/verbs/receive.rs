@@ -137,7 +137,7 @@ impl LaneWork {
                      AND ($2 OR turn IN (SELECT value FROM rarray($3)))), \
                  EXISTS (SELECT 1 FROM turns WHERE lane = $1 AND state = 'queued'), \
                  EXISTS (SELECT 1 FROM parts WHERE lane = $1 AND state = 'failed' AND NOT reported AND call IS NULL \
-                     AND kind <> 'delete')",
+                     AND kind NOT IN ('delete', 'notice'))",
                 params![lane, all, own],
             )
             .await?;

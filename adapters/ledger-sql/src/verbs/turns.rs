@@ -124,11 +124,13 @@ async fn read_details<S: Session>(db: &S, lane: &Lane, oldest: OldestTurn) -> Ve
     Ok(ReadTurn { turn, is_ready_album })
 }
 
-/// Reads the parts before a turn that failed and of which the model doesn't know yet.
+/// Reads the parts before a turn that failed and of which the model doesn't know yet. A notice says nothing of its own: one that
+/// is never repeated, since an operator has discarded it, would be read with every turn.
 async fn unreported_failures<S: Session>(db: &S, lane: LaneId, turn_sequence: i64) -> VerbResult<Vec<PartRow>, S> {
     db.all(
         select_part!(
-            "WHERE lane = $1 AND state = 'failed' AND NOT reported AND call IS NULL AND kind <> 'delete' \
+            "WHERE lane = $1 AND state = 'failed' AND NOT reported AND call IS NULL \
+             AND kind NOT IN ('delete', 'notice') \
              AND turn_sequence < $2 ORDER BY turn_sequence, position"
         ),
         params![lane, turn_sequence],

@@ -341,7 +341,7 @@ pub struct QueuedTurn {
     pub draft: Option<Part>,
     /// How many processes crashed while it was the lane's oldest turn.
     pub crashes: u32,
-    /// Failed deliveries that haven't been reported to the model.
+    /// Failed deliveries that haven't been reported to the model, without notices of such.
     pub unreported_failures: Vec<UndeliveredPart>,
     /// What is set for the conversation.
     pub settings: ConversationSettings,

@@ -1,7 +1,7 @@
 //! Promises about notices of what was not delivered.
 
 use satchel_domain::{
-    MessageRef, Part, PartContent, PartState, TurnId,
+    MessageRef, Part, PartState, TurnId,
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::ledger::{ClaimMode, CompletedTurn, Lease, Ledger, Settlement};
@@ -40,12 +40,10 @@ async fn lose_reply(ledger: &Ledger, key: &str, notice: &str, reason: FailureRea
     turn
 }
 
-/// Whether the notice of each failure of which the model doesn't know yet has arrived, without the notices themselves.
+/// Whether the notice of each failure of which the model doesn't know yet has arrived.
 async fn announcements(ledger: &Ledger, lease: &Lease) -> Vec<bool> {
     let next = ledger.turns.next_turn(lease).await.unwrap().expect("a turn is queued");
-    let lost = next.unreported_failures.into_iter();
-    let lost = lost.filter(|error| !matches!(error.content, PartContent::Notice { .. }));
-    lost.map(|error| error.notice_arrived).collect()
+    next.unreported_failures.iter().map(|error| error.notice_arrived).collect()
 }
 
 /// Catches: a person who never learns of what was lost, learns of it twice, or before a reply can reach them at all; and a
@@ -100,6 +98,7 @@ pub async fn notices_are_repeated_behind_what_arrives_alone(fixture: &impl Ledge
     lose_reply(&ledger, "3", "Three is lost.", blocked()).await;
     let (lease, turn) = receive(&ledger, &message("4", "and?")).await;
     let reported = ledger.turns.next_turn(&lease).await.unwrap().unwrap().unreported_failures;
+    assert_eq!(reported.len(), 2, "the lost texts: a notice that is never repeated would be read with every turn");
     let mut done = completed_turn(turn, text_parts(&["a", "b"]));
     done.reported_failures = reported.iter().map(|error| error.part).collect();
     let part = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it has a part");
