@@ -329,11 +329,12 @@ pub(crate) async fn run_loop(
         can_be_joined &= rounds.rounds.is_empty();
         if may_have_messages {
             let SteeringRequests { stop, inject, joins, .. } = read_steering(services, lane, turn).await?;
-            if let Some(stop) = stop {
-                return Ok(LoopEnd::stopped_by(stop));
-            }
+            // Before a stop, which is about the whole message: the next run finds it.
             if can_be_joined && try_join(services, lane, turn, &joins, deltas).await? {
                 return Ok(LoopEnd::with_more_messages());
+            }
+            if let Some(stop) = stop {
+                return Ok(LoopEnd::stopped_by(stop));
             }
             // A message behind a script or a task gets its own turn: no model of a conversation reads it here.
             let inject = if script_response.is_some() || task.is_some() { Vec::new() } else { inject };

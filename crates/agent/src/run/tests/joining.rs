@@ -36,6 +36,17 @@ async fn message_that_has_come_joins_before_the_model_is_called() {
     assert_eq!((record.log, record.requests.len()), (vec!["join [9]".to_owned()], 0));
 }
 
+/// Catches: the rest of a cut text that is answered by itself, because its beginning was stopped while it waited for the rest.
+#[tokio::test(start_paused = true)]
+async fn stop_is_about_all_messages_that_belong_together() {
+    let mut stage = joining_stage();
+    stage.arrives_after(Duration::ZERO, waiting(9, "more of it"));
+    stage.arrives_after(Duration::ZERO, waiting(10, "/stop"));
+    let record = stage.play_one_run().await;
+    assert_eq!((record.log, record.requests.len()), (vec!["join [9]".to_owned()], 0));
+    assert_eq!(record.completed, None, "the next run stops with both");
+}
+
 /// Catches: a call that runs twice, because its turn was started again behind its record.
 #[tokio::test(start_paused = true)]
 async fn message_behind_a_recorded_call_is_steered() {
