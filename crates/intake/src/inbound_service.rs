@@ -22,7 +22,7 @@ use crate::{
     access::AccessPolicy,
     internal_inbound::InternalInbound,
     refusal_log::RefusalLog,
-    sanitize::{append_references, escape_markers, redact_links},
+    sanitize::{append_references, escape_markers, redact_links, without_unread_opening},
     steering, strangers,
 };
 
@@ -196,7 +196,7 @@ impl InboundPipeline {
             strangers::refuse_stranger(self, &message, owner_chats).await?;
             return Ok(None);
         }
-        let message = self.redact_strangers(message).await?;
+        let message = without_unread_opening(self.redact_strangers(message).await?);
         // A message from a channel never carries a system task.
         let message = InboundMessage {
             system_task: None,

@@ -6,6 +6,8 @@ use satchel_domain::{
 };
 use satchel_ports::FileLinks;
 
+use crate::commands::ChatCommand;
+
 /// Redacts our links and escapes our markers in a text that takes the place of a message's.
 pub(crate) fn sanitize_text(text: &str, links: Option<&dyn FileLinks>) -> String {
     let text = links.map_or_else(|| text.to_owned(), |links| links.redact_links(text));
@@ -27,6 +29,13 @@ pub(crate) fn redact_links(mut message: InboundMessage, links: Option<&dyn FileL
     for text in std::iter::once(&mut message.text).chain(captions).chain(context).chain(opening) {
         *text = links.redact_links(text);
     }
+    message
+}
+
+/// Takes from a command the message from which its conversation was started. The model never sees a command; the next message
+/// brings it that.
+pub(crate) fn without_unread_opening(mut message: InboundMessage) -> InboundMessage {
+    message.opening = message.opening.filter(|_| ChatCommand::parse(&message.text).is_none());
     message
 }
 
@@ -62,4 +71,25 @@ pub(crate) fn append_references(mut message: InboundMessage) -> InboundMessage {
     let references = std::mem::take(&mut message.references);
     message.text = reference_block::append(&message.text, &references);
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::Sender;
+
+    use super::*;
+
+    /// Catches: a mistyped command that uses up the message from which its thread was started, so that the model never reads it.
+    #[test]
+    fn command_takes_no_opening() {
+        for (text, is_taken) in [("/files", false), ("/flies", false), ("/tmp is full, why?", true), ("why?", true)] {
+            let opening = ConversationOpening { text: "the plan".into(), ..ConversationOpening::default() };
+            let message = InboundMessage {
+                text: text.into(),
+                opening: Some(Box::new(opening)),
+                ..InboundMessage::new("discord:1".parse().unwrap(), "1".into(), Sender::new("7", "Ann"))
+            };
+            assert_eq!(without_unread_opening(message).opening.is_some(), is_taken, "{text}");
+        }
+    }
 }

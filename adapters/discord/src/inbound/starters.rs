@@ -19,7 +19,7 @@ use crate::{
     snowflake,
 };
 
-/// How many starters are remembered of threads in which nobody has written who may talk.
+/// How many starters are remembered that nobody who may talk has passed on.
 const MAX_UNUSED_STARTERS: usize = 100;
 
 /// The threads whose starters were looked up. The ledger knows to which message of a thread its starter belongs, so this only
@@ -29,7 +29,7 @@ pub(super) struct StarterCache(Mutex<Starters>);
 
 #[derive(Debug, Default)]
 struct Starters {
-    /// The threads without a starter, and those in which it was passed with a message.
+    /// The threads without a starter, and those in which it was certainly passed with a message.
     done: BTreeSet<u64>,
     unused: BTreeMap<u64, ConversationOpening>,
 }
@@ -90,7 +90,7 @@ impl InboundStore {
 
     /// A message is stored, and what it brings of its thread's starter with it.
     pub(super) fn finish_opening(&self, message: &InboundMessage) {
-        if message.opening.is_some()
+        if self.reader.passes_opening(message)
             && let Some(thread) = snowflake::read(&message.raw, "channel_id")
         {
             self.state.starters.finish(thread);

@@ -66,6 +66,27 @@ async fn first_message_to_the_bot_brings_the_starter_of_its_thread() {
     listening.stop().await;
 }
 
+/// Catches: a starter that a mistyped command or an edited command has used up, though the model reads it with neither.
+#[tokio::test]
+async fn starter_comes_again_behind_what_the_model_may_not_have_read_it_with() {
+    let (harness, _, thread) = start().await;
+    let taker = RecordingInbound::new();
+    let listening = harness.connected(&taker).await;
+    let mention = harness.fake.mention();
+    let command = harness.fake.person_says(thread, ANN, &format!("{mention} /files"));
+    assert_eq!(opening(&take(&taker, 1).await), None);
+    harness.fake.person_edits(thread, ANN, command, &format!("{mention} why?"));
+    assert_eq!(opening(&take(&taker, 2).await), Some(QUOTED));
+    ask(&harness, thread, "/flies");
+    assert_eq!(opening(&take(&taker, 3).await), Some(QUOTED));
+    ask(&harness, thread, "and when?");
+    assert_eq!(opening(&take(&taker, 4).await), Some(QUOTED));
+    ask(&harness, thread, "and where?");
+    assert_eq!(opening(&take(&taker, 5).await), None);
+    assert_eq!(harness.fake.requests(MESSAGE), 1, "it is read once");
+    listening.stop().await;
+}
+
 #[tokio::test]
 async fn starter_that_can_not_be_read_is_mentioned() {
     let (harness, plan, thread) = start().await;

@@ -21,6 +21,12 @@ impl InboundReader {
             && parse_script_message(&message.text).is_none()
     }
 
+    /// Whether a message that brings its thread's starter certainly passes it on. Behind a slash may be a command that its person
+    /// has mistyped, and an edit has what the version before it had, which may be nothing.
+    pub(crate) fn passes_opening(&self, message: &InboundMessage) -> bool {
+        message.opening.is_some() && message.edit_of.is_none() && self.leading_command(&message.text).is_none()
+    }
+
     /// Quotes the message from which a thread was started; one that can't be read is only mentioned.
     pub(crate) fn quote_starter(&self, starter: Option<&Value>) -> ConversationOpening {
         let unreadable = ConversationOpening { text: quoting::unreadable_opening(), ..ConversationOpening::default() };
