@@ -14,7 +14,7 @@ use super::{
     store::{Cancelled, InboundStore, QueryResult, RetryMode},
 };
 use crate::{
-    cache::threads::StarterPlace,
+    cache::threads::StarterLocation,
     rest::{ApiError, CallError},
     snowflake,
 };
@@ -69,7 +69,7 @@ impl InboundStore {
         if self.state.starters.is_done(thread) || !self.reader.takes_opening(message) {
             return Ok(());
         }
-        let Some(place) = self.cache.starter_place(thread) else { return Ok(()) };
+        let Some(place) = self.cache.starter_location(thread) else { return Ok(()) };
         // The first message of a post is the starter itself.
         if place.is_post && snowflake::read(&message.raw, "id") == Some(thread) {
             return Ok(());
@@ -98,11 +98,17 @@ impl InboundStore {
     }
 
     /// Returns the quotation of the message from which a thread was started; `None` if it wasn't started from a message.
-    async fn find_opening(&self, thread: u64, place: StarterPlace) -> Result<Option<ConversationOpening>, Cancelled> {
+    async fn find_opening(
+        &self,
+        thread: u64,
+        place: StarterLocation,
+    ) -> Result<Option<ConversationOpening>, Cancelled> {
         let path = format!("/channels/{}/messages/{thread}", place.channel);
-        let error = match self.query::<Value>(&path, RetryMode::UntilSuccess).await? {
+        let (error, retry_mode) = match self.query::<Value>(&path, RetryMode::UntilSuccess).await? {
             QueryResult::Found(starter) => return Ok(Some(self.reader.quote_starter(Some(&starter)))),
-            QueryResult::Refused(error) | QueryResult::Unavailable(error) => error,
+            QueryResult::Refused(error) => (error, RetryMode::UntilSuccess),
+            // The message has waited long enough.
+            QueryResult::Unavailable(error) => (error, RetryMode::Once),
         };
         let is_unknown = matches!(error, CallError::Refused(ApiError { status: 404, .. }));
         if !place.is_post && is_unknown && place.is_older == Some(false) {
@@ -114,7 +120,7 @@ impl InboundStore {
         }
         // A thread that was started from a message begins with one that refers to it.
         let path = format!("/channels/{thread}/messages?after={thread}&limit=1");
-        let first = match self.query::<Vec<Value>>(&path, RetryMode::Once).await? {
+        let first = match self.query::<Vec<Value>>(&path, retry_mode).await? {
             QueryResult::Found(mut messages) => messages.pop(),
             QueryResult::Refused(_) | QueryResult::Unavailable(_) => None,
         };

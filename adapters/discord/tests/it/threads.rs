@@ -114,6 +114,21 @@ async fn starter_that_can_not_be_read_is_mentioned() {
     listening.stop().await;
 }
 
+/// Catches: one failure, after which the conversation never has the message that it was started from.
+#[tokio::test]
+async fn first_message_of_a_thread_is_read_again_after_a_failure() {
+    let (harness, _, thread) = start().await;
+    let taker = RecordingInbound::new();
+    let listening = harness.connected(&taker).await;
+    harness.fake.forbid(GENERAL, Permission::ReadHistory);
+    harness.fake.script_next(HISTORY, Fault::ServerError);
+    let read_before = harness.fake.requests(HISTORY);
+    ask(&harness, thread, "why?");
+    assert_eq!(opening(&take(&taker, 1).await), Some(QUOTED));
+    assert_eq!((harness.fake.requests(MESSAGE), harness.fake.requests(HISTORY) - read_before), (1, 2));
+    listening.stop().await;
+}
+
 #[tokio::test]
 async fn thread_made_without_a_message_has_no_starter() {
     let harness = GatewayHarness::start().await;
