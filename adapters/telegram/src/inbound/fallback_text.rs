@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     text::parse_forwarded,
-    wire::{ListItem, Location, MessageContent, MessageEntity},
+    wire::{Checklist, ListItem, Location, MessageContent, MessageEntity, Poll},
 };
 
 /// Describes the content of a message; `None` if it has only text and files.
@@ -24,12 +24,10 @@ pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
         return Some(format!("[contact: {}{last}, {}]", contact.first_name, contact.phone_number));
     }
     if let Some(poll) = &content.poll {
-        return Some(format_list("poll", &poll.question, &poll.options, |_| "- "));
+        return Some(describe_poll(poll, &poll.options));
     }
     if let Some(checklist) = &content.checklist {
-        let mark = |task: &ListItem| if task.completion_date == 0 { "- [ ] " } else { "- [x] " };
-        let title = parse_forwarded(&checklist.title, &checklist.title_entities);
-        return Some(format_list("checklist", &title, &checklist.tasks, mark));
+        return Some(describe_checklist(checklist, &checklist.tasks));
     }
     if let Some(dice) = &content.dice {
         return Some(format!("[dice: {} {}]", dice.emoji, dice.value));
@@ -62,12 +60,24 @@ pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
     unpaid_media.map(|_| "[media that was not paid for]".to_owned())
 }
 
+fn describe_poll(poll: &Poll, options: &[ListItem]) -> String {
+    let description = poll.description.as_ref().map(|text| parse_forwarded(text, &poll.description_entities));
+    let description = description.map(|text| format!("\n{text}")).unwrap_or_default();
+    format_list(&format!("[poll: {}]{description}", poll.question), options, |_| "- ")
+}
+
+fn describe_checklist(checklist: &Checklist, tasks: &[ListItem]) -> String {
+    let mark = |task: &ListItem| if task.completion_date == 0 { "- [ ] " } else { "- [x] " };
+    let title = parse_forwarded(&checklist.title, &checklist.title_entities);
+    format_list(&format!("[checklist: {title}]"), tasks, mark)
+}
+
 fn format_point(location: &Location) -> String {
     format!("{}, {}", location.latitude, location.longitude)
 }
 
-fn format_list(kind: &str, title: &str, items: &[ListItem], mark: impl Fn(&ListItem) -> &'static str) -> String {
-    let mut text = format!("[{kind}: {title}]");
+fn format_list(heading: &str, items: &[ListItem], mark: impl Fn(&ListItem) -> &'static str) -> String {
+    let mut text = heading.to_owned();
     for item in items {
         let _ = write!(text, "\n{}{}", mark(item), parse_forwarded(&item.text, &item.text_entities));
     }
@@ -80,20 +90,24 @@ fn push_blocks(value: &Value, text: &mut String) {
         Value::Array(items) => items.iter().for_each(|item| push_blocks(item, text)),
         Value::Object(fields) => {
             let mut block = String::new();
-            for name in ["summary", "text", "expression", "caption", "label", "blocks", "items", "cells"] {
+            for name in ["summary", "text", "expression", "caption", "label", "blocks", "items", "cells", "credit"] {
                 match fields.get(name) {
-                    Some(inner) if matches!(name, "blocks" | "items" | "cells" | "caption") => {
+                    Some(inner) if matches!(name, "blocks" | "items" | "cells") || is_block_caption(name, inner) => {
                         push_blocks(inner, &mut block);
                     }
                     Some(inner) => {
                         push_inline(inner, &mut block);
+                        if name == "label" {
+                            block.push_str(checkbox(fields));
+                        }
                         block.push('\n');
                     }
                     None => {}
                 }
             }
             match fields.get("type").and_then(Value::as_str) {
-                Some(kind @ ("pre" | "blockquote")) => {
+                Some(kind @ ("pre" | "blockquote" | "pullquote")) => {
+                    let kind = if kind == "pullquote" { "blockquote" } else { kind };
                     text.push_str(&format_whole(block.trim_end_matches('\n'), kind, fields));
                     text.push('\n');
                 }
@@ -101,6 +115,21 @@ fn push_blocks(value: &Value, text: &mut String) {
             }
         }
         _ => {}
+    }
+}
+
+/// Whether the caption of a block has a credit beside its text. That of a table is a text.
+fn is_block_caption(name: &str, value: &Value) -> bool {
+    name == "caption" && value.get("text").is_some() && value.get("type").is_none()
+}
+
+/// The checkbox of a list's item.
+fn checkbox(item: &Map<String, Value>) -> &'static str {
+    let is_set = |name: &str| item.get(name).and_then(Value::as_bool).unwrap_or_default();
+    match (is_set("has_checkbox"), is_set("is_checked")) {
+        (true, true) => " [x]",
+        (true, false) => " [ ]",
+        (false, _) => "",
     }
 }
 
@@ -114,7 +143,14 @@ fn push_inline(value: &Value, text: &mut String) {
                 fields.get(name).into_iter().for_each(|value| push_inline(value, &mut inner));
             }
             let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
-            text.push_str(&format_whole(&inner, kind, fields));
+            // Markdown has no marks of its own for these, and `x2` is not what was written.
+            let (opening, closing) = match kind {
+                "subscript" => ("<sub>", "</sub>"),
+                "superscript" => ("<sup>", "</sup>"),
+                "marked" => ("<mark>", "</mark>"),
+                _ => ("", ""),
+            };
+            let _ = write!(text, "{opening}{}{closing}", format_whole(&inner, kind, fields));
             if let Some(url) = fields.get("url").and_then(Value::as_str) {
                 let _ = write!(text, " ({url})");
             }
@@ -198,6 +234,26 @@ mod tests {
                     { "type": "blockquote", "blocks": [{ "type": "paragraph", "text": { "type": "strikethrough", "text": ["not ", "this"] } }] },
                 ] } }),
                 "run `rm *_old_*`\n```python\nx = 1\ny = 2\n```\n> ~~not this~~",
+            ),
+            (
+                json!({ "rich_message": { "blocks": [
+                    { "type": "paragraph", "text": ["x", { "type": "superscript", "text": "2" }, " ", { "type": "marked", "text": "now" }] },
+                    { "type": "list", "items": [
+                        { "label": "•", "has_checkbox": true, "is_checked": true, "blocks": [{ "type": "paragraph", "text": "pack" }] },
+                        { "label": "•", "has_checkbox": true, "blocks": [{ "type": "paragraph", "text": "go" }] },
+                    ] },
+                    { "type": "table", "caption": "Prices", "cells": [[{ "text": "tea" }, { "text": "2" }]] },
+                    { "type": "photo", "photo": [], "caption": { "text": "The sea", "credit": "Ann" } },
+                    { "type": "pullquote", "text": "Less is more", "credit": "Mies" },
+                ] } }),
+                "x<sup>2</sup> <mark>now</mark>\n• [x]\npack\n• [ ]\ngo\nPrices\ntea\n2\nThe sea\nAnn\n> Less is more\n> Mies",
+            ),
+            (
+                json!({ "poll": {
+                    "question": "Lunch?", "description": "not today", "options": [{ "text": "yes" }],
+                    "description_entities": [{ "type": "strikethrough", "offset": 0, "length": 3 }],
+                } }),
+                "[poll: Lunch?]\n~~not~~ today\n- yes",
             ),
         ] {
             let content: MessageContent = serde_json::from_value(content).unwrap();

@@ -117,6 +117,9 @@ pub(crate) struct Contact {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Poll {
     pub(crate) question: String,
+    pub(crate) description: Option<String>,
+    #[serde(default)]
+    pub(crate) description_entities: Vec<MessageEntity>,
     pub(crate) options: Vec<ListItem>,
 }
 
