@@ -60,6 +60,20 @@ pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
     unpaid_media.map(|_| "[media that was not paid for]".to_owned())
 }
 
+/// Describes a poll or a checklist with the one option or task that a message replies to; `None` if it has none of these ids.
+pub(crate) fn describe_list_item(content: &MessageContent, task: Option<i64>, option: Option<&str>) -> Option<String> {
+    let is_target = |item: &&ListItem| match task {
+        Some(_) => item.id == task,
+        None => option.is_some() && item.persistent_id.as_deref() == option,
+    };
+    let find_item = |items: &[ListItem]| items.iter().find(is_target).cloned();
+    if let Some(poll) = &content.poll {
+        return find_item(&poll.options).map(|item| describe_poll(poll, &[item]));
+    }
+    let checklist = content.checklist.as_ref()?;
+    find_item(&checklist.tasks).map(|item| describe_checklist(checklist, &[item]))
+}
+
 fn describe_poll(poll: &Poll, options: &[ListItem]) -> String {
     let description = poll.description.as_ref().map(|text| parse_forwarded(text, &poll.description_entities));
     let description = description.map(|text| format!("\n{text}")).unwrap_or_default();

@@ -135,6 +135,10 @@ pub(crate) struct Checklist {
 /// An option of a poll, or a task of a checklist.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ListItem {
+    /// Of a task.
+    pub(crate) id: Option<i64>,
+    /// Of an option.
+    pub(crate) persistent_id: Option<String>,
     pub(crate) text: String,
     #[serde(default)]
     pub(crate) text_entities: Vec<MessageEntity>,
@@ -226,6 +230,9 @@ pub(crate) struct MessageHeader {
     pub(crate) reply_to_message: Option<Box<Message>>,
     pub(crate) external_reply: Option<Box<ExternalReply>>,
     pub(crate) quote: Option<TextQuote>,
+    /// Which task or option of the replied-to message is meant.
+    pub(crate) reply_to_checklist_task_id: Option<i64>,
+    pub(crate) reply_to_poll_option_id: Option<String>,
     pub(crate) media_group_id: Option<String>,
     pub(crate) text: Option<String>,
     #[serde(default)]

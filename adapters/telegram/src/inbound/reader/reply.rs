@@ -8,10 +8,10 @@ use satchel_domain::{
 use super::{ParsedMessage, redaction::Disclosure};
 use crate::{
     inbound::{
-        fallback_text::describe_content,
+        fallback_text::{describe_content, describe_list_item},
         files::quoted_file_references,
         text::{BotIdentity, LeadingCommand, entities_of_passage, parse_forwarded},
-        wire::{MediaFile, Message, MessageContent, MessageOrigin, TextQuote},
+        wire::{MediaFile, Message, MessageContent, MessageHeader, MessageOrigin, TextQuote},
     },
     send::VOICE_NAME,
 };
@@ -88,7 +88,7 @@ fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity, disclosure: Di
         let filenames = filenames(&files);
         let text = match &head.quote {
             Some(quote) => quoted_text(quote, replied),
-            None => reply_text(replied),
+            None => quoted_item(head, &replied.content).unwrap_or_else(|| reply_text(replied)),
         };
         return Some(if replied.head.is_from(bot) {
             RepliedMessage { author: QuoteAuthor::Bot, text, filenames, files: resolvable_files(files, replied) }
@@ -105,7 +105,7 @@ fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity, disclosure: Di
         author: if is_by_bot { QuoteAuthor::Bot } else { QuoteAuthor::Person(reply.head.origin.name()) },
         text: match &head.quote {
             Some(quote) => parse_forwarded(&quote.text, &quote.entities),
-            None => text_of_content(&reply.content),
+            None => quoted_item(head, &reply.content).unwrap_or_else(|| text_of_content(&reply.content)),
         },
         filenames: filenames(&files),
         files,
@@ -155,6 +155,11 @@ fn origin_name(origin: &MessageOrigin, disclosure: Disclosure) -> String {
 fn reply_text(message: &Message) -> String {
     let (text, entities) = message.head.formatted_text();
     join_text([&parse_forwarded(text, entities), &text_of_content(&message.content)])
+}
+
+/// The task of a checklist or the option of a poll that is meant; `None` if it is all of the message.
+fn quoted_item(head: &MessageHeader, replied: &MessageContent) -> Option<String> {
+    describe_list_item(replied, head.reply_to_checklist_task_id, head.reply_to_poll_option_id.as_deref())
 }
 
 /// The passage of a message that is quoted. Telegram drops code and links of it, which the message still has.

@@ -94,6 +94,30 @@ fn own_command_is_read_as_it_was_typed(
     assert_eq!(read(&update("message", message(private(), json!({ "text": text, "entities": entities })))).text, text);
 }
 
+/// Catches: "is this done?" about one task of a list, of which the model reads all and can't tell which is meant.
+#[test]
+fn reply_to_one_item_of_a_list_shows_that_item() {
+    let checklist = json!({ "title": "Trip", "tasks": [{ "id": 1, "text": "pack" }, { "id": 2, "text": "go" }] });
+    let options = json!([{ "persistent_id": "a", "text": "yes" }, { "persistent_id": "b", "text": "no" }]);
+    let poll = json!({ "id": "1", "question": "Lunch?", "options": options });
+    for (content, field, id, shown) in [
+        (json!({ "checklist": checklist }), "reply_to_checklist_task_id", json!(2), "> [checklist: Trip]\n> - [ ] go"),
+        (
+            json!({ "checklist": checklist }),
+            "reply_to_checklist_task_id",
+            json!(9),
+            "> [checklist: Trip]\n> - [ ] pack\n> - [ ] go",
+        ),
+        (json!({ "poll": poll }), "reply_to_poll_option_id", json!("b"), "> [poll: Lunch?]\n> - no"),
+    ] {
+        let mut replied = json!({ "message_id": 3, "date": 1, "chat": private(), "from": ann() });
+        replied.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+        let said = json!({ "text": "is this done?", "reply_to_message": replied, field: id });
+        let read = read(&update("message", message(private(), said)));
+        assert_eq!(read.text, format!("[in reply to a message of Ann Lee:]\n{shown}\n\nis this done?"));
+    }
+}
+
 #[test]
 fn command_of_the_model_keeps_the_formatting_behind_its_name() {
     let entities = json!([
