@@ -15,7 +15,8 @@ use crate::{
 const OPAQUE_ENTITIES: [&str; 4] = ["code", "pre", "text_link", "text_mention"];
 
 /// The entities that the quoted passage of a message keeps (Bot API, TextQuote).
-const QUOTED_ENTITIES: [&str; 6] = ["bold", "italic", "underline", "strikethrough", "spoiler", "custom_emoji"];
+const QUOTED_ENTITIES: [&str; 7] =
+    ["bold", "italic", "underline", "strikethrough", "spoiler", "custom_emoji", "date_time"];
 
 /// Reads the words of a request: `text` or `caption`, with their parse mode or their entities.
 pub(crate) fn read_text(call: &ReceivedCall, name: &str) -> Result<FormattedText, ApiRefusal> {
