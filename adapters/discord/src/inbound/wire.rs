@@ -57,9 +57,25 @@ pub(crate) struct Embed {
     #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) fields: Vec<EmbedField>,
     #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) author: Option<EmbedAuthor>,
+    #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) footer: Option<EmbedFooter>,
+    #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) image: Option<EmbedImage>,
     #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) thumbnail: Option<EmbedImage>,
+}
+
+/// Who is named above an embed.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct EmbedAuthor {
+    pub(crate) name: String,
+}
+
+/// The small text below an embed.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct EmbedFooter {
+    pub(crate) text: String,
 }
 
 /// A picture of an embed.

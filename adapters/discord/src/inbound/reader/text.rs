@@ -311,8 +311,9 @@ pub(super) fn describe_content(content: &MessageContent) -> Option<String> {
 /// Returns the text of a message's embeds, the only content of some bots' messages, without links that repeat its text.
 pub(super) fn embed_text(content: &MessageContent) -> String {
     let mut text = String::new();
-    for Embed { title, description, url: link, fields, image, thumbnail } in &content.embeds {
+    for Embed { title, description, url: link, fields, author, footer, image, thumbnail } in &content.embeds {
         let mut embed_lines = String::new();
+        push_line(&mut embed_lines, author.as_ref().map_or("", |author| author.name.as_str()));
         let url = link.as_deref().filter(|url| !content.text.contains(url.trim_end_matches('/')));
         match (title, url) {
             (Some(title), Some(url)) => push_line(&mut embed_lines, &format!("[{title}]({url})")),
@@ -326,6 +327,7 @@ pub(super) fn embed_text(content: &MessageContent) -> String {
         for field in fields {
             push_line(&mut embed_lines, &format!("{}: {}", field.name, field.value));
         }
+        push_line(&mut embed_lines, footer.as_ref().map_or("", |footer| footer.text.as_str()));
         // Of a picture alone there is nothing else to be read.
         if let Some(image) = image.as_ref().or(thumbnail.as_ref()).filter(|_| embed_lines.is_empty() && link.is_none())
         {

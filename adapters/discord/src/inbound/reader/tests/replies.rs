@@ -204,6 +204,11 @@ fn forward_of_a_sticker_picture_or_layout_says_what_it_is() {
             "https://i.example/a.png",
         ),
         (json!({ "components": layout }), "Build 7"),
+        (
+            json!({ "embeds": [{ "author": { "name": "ci" }, "title": "Build 7", "footer": { "text": "main" } }] }),
+            "ci\n> Build 7\n> main",
+        ),
+        (json!({ "embeds": [{ "author": { "name": "ci" } }] }), "ci"),
     ] {
         let read = read(&direct(passed_on(content)));
         assert_eq!((read.text, read.files.len()), (format!("[forwarded from somebody:]\n> {text}"), 0));
