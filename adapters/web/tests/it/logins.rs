@@ -1,7 +1,8 @@
 //! Logins of browsers: what they need, what opens without their second half, and how they end.
 
 use reqwest::{Method, RequestBuilder, Response};
-use satchel_ports::Logins;
+use satchel_local::SystemClock;
+use satchel_ports::{Clock, Logins};
 use satchel_wait::wait_until_async;
 use satchel_web::LoginLinks;
 use serde_json::{Value, json};
@@ -180,12 +181,14 @@ async fn login_link_gives_one_login() {
 #[tokio::test]
 async fn logins_are_listed_and_ended_one_by_one() {
     let stage = Stage::new().await;
-    let (mine, theirs) = (Browser::with_token(&stage).await, Browser::with_token(&stage).await);
+    let clock = SystemClock::new();
+    let (mine, before) = (Browser::with_token(&stage).await, clock.now().0);
+    let (theirs, after) = (Browser::with_token(&stage).await, clock.now().0);
     let listed = mine.list_logins(&stage).await;
     assert_eq!(listed.iter().map(|login| &login["current"]).collect::<Vec<_>>(), [false, true]);
     assert_eq!(listed[0]["client"], "unknown program", "the tests' client has no name");
-    let month = listed[0]["expires_at"].as_i64().unwrap() - listed[0]["created_at"].as_i64().unwrap();
-    assert_eq!(month, 30 * 24 * 60 * 60 * 1_000);
+    let made_at = listed[0]["expires_at"].as_i64().unwrap() - 30 * 24 * 60 * 60 * 1_000;
+    assert!((before..=after).contains(&made_at), "{before}, {made_at}, {after}: a month is thirty days");
     assert!(!json!(listed).to_string().contains(&theirs.proof), "{listed:?}");
 
     let path = format!("/api/logins/{}", listed[0]["id"].as_str().unwrap());
