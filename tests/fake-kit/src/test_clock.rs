@@ -56,11 +56,6 @@ impl TestClock {
         });
     }
 
-    /// Returns when this much time has passed on this clock.
-    pub async fn sleep(&self, duration: Duration) {
-        self.sleep_until(self.now() + duration).await;
-    }
-
     /// Returns when this clock shows `deadline` or later.
     pub async fn sleep_until(&self, deadline: Instant) {
         let mut changes = self.0.subscribe();
@@ -118,7 +113,7 @@ mod tests {
         let clock = TestClock::default();
         let start = Instant::now();
         assert_eq!(clock.now(), start);
-        clock.sleep(MINUTE).await;
+        clock.sleep_until(start + MINUTE).await;
         assert!((MINUTE..MINUTE + Duration::from_millis(2)).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 

@@ -19,7 +19,7 @@ pub enum ReplyPiece {
     /// A little text, in a frame of its own.
     Text(String),
     Call(ScriptedCall),
-    /// Nothing for a while.
+    /// Nothing for a while, counted from the request's arrival or the end of the wait before.
     Wait(Duration),
     /// A sign of life without content, as proxies and providers send them.
     Ping,

@@ -13,6 +13,7 @@ use axum::{
 use futures::{StreamExt, stream};
 use satchel_fake_kit::ConnectionCutter;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     ModelFault, ModelReply, ModelWire, ParsedRequest, ProviderErrorCase, ReplyPiece, RequestStatus, Shared,
@@ -247,13 +248,15 @@ fn answer(mut writer: Box<dyn StreamWriter>, reply: ModelReply, guard: StatusGua
     let open = writer.open();
     let ModelReply { pieces, finish, usage, .. } = reply;
     let steps = pieces.into_iter().map(Some).chain([None]);
-    let state = (steps, writer, guard, Some(open), false);
-    let frames = stream::unfold(state, move |(mut steps, mut writer, guard, open, over)| async move {
+    // What it waits counts from the request's arrival: a test that has seen the request may advance the clock at once.
+    let arrival = Instant::from_std(guard.shared.state().requests[guard.place].at);
+    let state = (steps, writer, guard, Some(open), arrival, false);
+    let frames = stream::unfold(state, move |(mut steps, mut writer, guard, open, mut due, over)| async move {
         if over {
             return None;
         }
         if let Some(open) = open.filter(|open| !open.is_empty()) {
-            return Some((Ok(Bytes::from(open)), (steps, writer, guard, None, false)));
+            return Some((Ok(Bytes::from(open)), (steps, writer, guard, None, due, false)));
         }
         let step = steps.next()?;
         let mut over = false;
@@ -262,7 +265,8 @@ fn answer(mut writer: Box<dyn StreamWriter>, reply: ModelReply, guard: StatusGua
             Some(ReplyPiece::Call(call)) => Ok(writer.call(&call)),
             Some(ReplyPiece::Ping) => Ok(writer.ping()),
             Some(ReplyPiece::Wait(duration)) => {
-                guard.shared.clock.sleep(duration).await;
+                due += duration;
+                guard.shared.clock.sleep_until(due).await;
                 Ok(String::new())
             }
             Some(ReplyPiece::Hang) => {
@@ -295,7 +299,7 @@ fn answer(mut writer: Box<dyn StreamWriter>, reply: ModelReply, guard: StatusGua
         if over {
             guard.set(RequestStatus::Answered);
         }
-        Some((frame.map(Bytes::from), (steps, writer, guard, None, over)))
+        Some((frame.map(Bytes::from), (steps, writer, guard, None, due, over)))
     });
     let frames = frames.filter(|frame| {
         let empty = frame.as_ref().is_ok_and(Bytes::is_empty);
