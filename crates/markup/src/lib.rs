@@ -4,13 +4,25 @@
 //! `**"重要"**です` is bold. One pass over the text finds out what is meant; nothing else reads marks.
 
 mod chat;
+mod measure;
+#[cfg(test)]
+mod outline;
+mod plain;
 mod reader;
 mod table;
+mod table_size;
+mod tex;
 mod tree;
+mod units;
 
 pub use chat::{ChatSpan, ChatWriter, write_message};
+pub use measure::{Measure, TextForm, TextSize};
+pub use plain::{address_suffix, plain_text};
+pub use reader::BlockReader;
 pub use table::{MAX_TABLE_WIDTH, RecordLine, RecordLineRole, TableLayout};
+pub use table_size::TableMeter;
 pub use tree::{
     Block, BlockKind, Cell, CodeBlock, ColumnAlignment, Document, Inline, InlineKind, ListItem, TableBlock, TableRow,
     TexFormula,
 };
+pub use units::{scalar_values, utf16_units};

@@ -224,8 +224,8 @@ pub enum InlineKind<'text> {
     },
     /// An address that is its own text, bare or between `<` and `>`: shown as it was written, and a link.
     Address {
-        /// What is shown.
-        text: &'text str,
+        /// What is shown. Marks that were escaped have no backslash.
+        text: Cow<'text, str>,
         /// Where it leads: the text, or the text with `mailto:` before it.
         address: Cow<'text, str>,
     },
