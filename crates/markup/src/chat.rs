@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A line that separates.
-pub(crate) const RULE: &str = "────────";
+pub const RULE: &str = "────────";
 
 /// Bullets by nesting depth.
 const BULLETS: [&str; 3] = ["• ", "◦ ", "▪ "];
@@ -116,7 +116,7 @@ impl<W: ChatWriter> Message<'_, W> {
             self.is_nested = false;
             return;
         }
-        self.writer.push_text("> ");
+        self.writer.push_text(if blocks.is_empty() { ">" } else { "> " });
         self.with_prefix("> ", |message| message.write_blocks(blocks));
     }
 
@@ -188,7 +188,7 @@ impl<W: ChatWriter> Message<'_, W> {
                 InlineKind::Address { text, address } => self.writer.push_address(text, address),
                 InlineKind::Formula(formula) => match &formula.unicode {
                     Some(unicode) => self.writer.push_text(unicode),
-                    None => self.writer.push_code(&formula.plain()),
+                    None => self.writer.push_code(&formula.plain_text()),
                 },
                 InlineKind::Break { .. } => self.writer.push_breaks(1, &self.prefix),
                 InlineKind::FootnoteReference(label) => self.writer.push_text(&format!("[{label}]")),
@@ -232,3 +232,6 @@ fn is_full_width(block: &BlockKind<'_>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ mod units;
 pub use chat::{ChatSpan, ChatWriter, write_message};
 pub use measure::{Measure, TextForm, TextSize};
 pub use plain::{address_suffix, plain_text};
-pub use reader::BlockReader;
+pub use reader::MarkupReader;
 pub use table::{MAX_TABLE_WIDTH, RecordLine, RecordLineRole, TableLayout};
 pub use table_size::TableMeter;
 pub use tree::{

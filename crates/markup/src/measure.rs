@@ -7,14 +7,14 @@ use crate::{
     chat::{FORMULA_LANGUAGE, IMAGE_SIGN, RULE},
     plain::{IMAGE_TEXT, address_suffix, plain_text},
     tree::{CodeBlock, Inline, InlineKind, ListItem, TexFormula},
-    units::{scalar_values, utf16_units},
+    units::{count_bytes, scalar_values, utf16_units, weighted_units},
 };
 
 /// What a channel counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextForm {
     /// The characters that a person sees.
-    Shown,
+    Visible,
     /// Those of the Markdown that the channel is sent.
     Markdown,
 }
@@ -63,9 +63,6 @@ impl TextSize {
     }
 }
 
-/// The characters before which a channel that reads Markdown may need a backslash.
-const ESCAPED: &[u8; 10] = b"\\*_~`|<>[#";
-
 impl Measure {
     /// Counts characters, whatever they mean.
     #[must_use]
@@ -76,7 +73,12 @@ impl Measure {
     /// Counts characters that stand for themselves.
     #[must_use]
     pub fn text(&self, text: &str) -> usize {
-        self.count(text) + if self.is_markdown() { count_escapes(text) } else { 0 }
+        if !self.is_markdown() {
+            return self.count(text);
+        }
+        // A line that begins like an item or a quotation needs a backslash, too.
+        let begins_block = text.starts_with(|c: char| matches!(c, '-' | '+') || c.is_ascii_digit());
+        weighted_units(text, self.counts_scalars, is_mark) + usize::from(begins_block)
     }
 
     fn is_markdown(&self) -> bool {
@@ -108,7 +110,7 @@ impl Measure {
             InlineKind::Image { content, address } => {
                 let text = self.inlines(content, nesting + 1);
                 let nothing = if content.is_empty() { self.text(IMAGE_TEXT) } else { 0 };
-                let units = self.count(IMAGE_SIGN) + nothing + self.link_marks(address, content);
+                let units = self.count(IMAGE_SIGN) + nothing + self.link_delimiters(address, content);
                 text + TextSize::span(units)
             }
             InlineKind::Emphasis(content)
@@ -116,7 +118,7 @@ impl Measure {
             | InlineKind::Struck(content)
             | InlineKind::Spoiler(content)
             | InlineKind::Link { content, .. } => {
-                let (open, close) = self.span_marks(inline);
+                let (open, close) = self.span_delimiters(inline);
                 self.inlines(content, nesting + 1) + TextSize::span(open + close)
             }
         }
@@ -124,40 +126,40 @@ impl Measure {
 
     /// The length of the marks of a span: before it, and behind it.
     #[must_use]
-    pub fn span_marks(&self, inline: &Inline<'_>) -> (usize, usize) {
+    pub fn span_delimiters(&self, inline: &Inline<'_>) -> (usize, usize) {
         match &inline.kind {
             InlineKind::Link { address, content } => {
-                let marks = self.link_marks(address, content);
+                let marks = self.link_delimiters(address, content);
                 (usize::from(self.is_markdown()).min(marks), marks.saturating_sub(usize::from(self.is_markdown())))
             }
             _ if !self.is_markdown() => (0, 0),
             InlineKind::Emphasis(_) => (1, 1),
             InlineKind::Strong(_) | InlineKind::Struck(_) | InlineKind::Spoiler(_) => (2, 2),
-            InlineKind::Code(code) => (tick_marks(code), tick_marks(code)),
+            InlineKind::Code(code) => (tick_delimiters(code), tick_delimiters(code)),
             _ => (0, 0),
         }
     }
 
-    fn link_marks(&self, address: &str, content: &[Inline<'_>]) -> usize {
+    fn link_delimiters(&self, address: &str, content: &[Inline<'_>]) -> usize {
         let is_web = address.starts_with("https://") || address.starts_with("http://");
         match self.form {
             TextForm::Markdown => self.count(address) + "[]()".len(),
-            TextForm::Shown if is_web => 0,
-            TextForm::Shown => address_suffix(address, &plain_text(content)).map_or(0, |suffix| self.count(&suffix)),
+            TextForm::Visible if is_web => 0,
+            TextForm::Visible => address_suffix(address, &plain_text(content)).map_or(0, |suffix| self.count(&suffix)),
         }
     }
 
     /// Measures code within a line. Spans around it may be closed before it and opened again behind it.
     #[must_use]
     pub fn code(&self, code: &str, nesting: usize) -> TextSize {
-        let marks = if self.is_markdown() { 2 * tick_marks(code) } else { 0 };
+        let marks = if self.is_markdown() { 2 * tick_delimiters(code) } else { 0 };
         TextSize { units: self.count(code) + marks, spans: 1 + nesting, breaks: 0 }
     }
 
     fn inline_formula(&self, formula: &TexFormula<'_>, nesting: usize) -> TextSize {
         match &formula.unicode {
             Some(unicode) => TextSize::units(self.text(unicode)),
-            None => self.code(&formula.plain(), nesting),
+            None => self.code(&formula.plain_text(), nesting),
         }
     }
 
@@ -184,7 +186,7 @@ impl Measure {
     /// Measures lines of code without what is around them.
     #[must_use]
     pub fn code_lines(&self, text: &str) -> TextSize {
-        let breaks = text.bytes().filter(|byte| *byte == b'\n').count();
+        let breaks = count_bytes(text, |byte| byte == b'\n');
         // A fence in it has to be broken up where a channel has none that is longer.
         let fences = if self.is_markdown() { text.matches("```").count() } else { 0 };
         let size = TextSize { units: self.count(text) - breaks + fences, spans: 1, breaks };
@@ -232,19 +234,18 @@ impl Measure {
     }
 
     /// The length of the marks around a bold line.
-    pub(crate) fn bold_marks(&self) -> usize {
+    pub(crate) fn bold_delimiters(&self) -> usize {
         if self.is_markdown() { 4 } else { 0 }
     }
 }
 
-fn count_escapes(text: &str) -> usize {
-    // A line that begins like an item or a quotation needs one, too.
-    let begins_block = text.starts_with(|c: char| matches!(c, '-' | '+') || c.is_ascii_digit());
-    text.bytes().filter(|byte| ESCAPED.contains(byte)).count() + usize::from(begins_block)
+/// Whether a channel that reads Markdown may need a backslash before a character.
+fn is_mark(byte: u8) -> bool {
+    matches!(byte, b'\\' | b'*' | b'_' | b'~' | b'`' | b'|' | b'<' | b'>' | b'[' | b'#')
 }
 
 /// The length of the backticks on one side of code, with the blank that parts them from a backtick of the code.
-fn tick_marks(code: &str) -> usize {
+fn tick_delimiters(code: &str) -> usize {
     match longest_run(code, '`') {
         0 => 1,
         run => run + 2,

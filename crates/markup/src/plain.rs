@@ -26,7 +26,7 @@ fn push_plain(content: &[Inline<'_>], text: &mut String) {
             | InlineKind::Spoiler(content)
             | InlineKind::Link { content, .. }
             | InlineKind::Image { content, .. } => push_plain(content, text),
-            InlineKind::Formula(formula) => text.push_str(&formula.plain()),
+            InlineKind::Formula(formula) => text.push_str(&formula.plain_text()),
             InlineKind::Break { .. } => text.push(' '),
             InlineKind::FootnoteReference(label) => {
                 text.push('[');
@@ -49,7 +49,7 @@ pub(crate) fn is_plain(content: &[Inline<'_>]) -> bool {
 impl TexFormula<'_> {
     /// The formula on one line: in plain characters, or else its source, which is shown as code.
     #[must_use]
-    pub fn plain(&self) -> Cow<'_, str> {
+    pub fn plain_text(&self) -> Cow<'_, str> {
         match &self.unicode {
             Some(unicode) => Cow::Borrowed(unicode),
             None if self.source.contains('\n') => Cow::Owned(self.source.replace('\n', " ")),

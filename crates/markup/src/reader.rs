@@ -14,12 +14,12 @@ mod html;
 mod inlines;
 mod lines;
 mod mask;
+mod names;
 mod notes;
 mod prefix;
 mod scan;
 mod siblings;
 mod tables;
-mod words;
 
 use self::{builder::PassageReader, prefix::item_mark, scan::scan};
 use crate::tree::{Block, BlockKind};
@@ -29,7 +29,7 @@ const WINDOW_BYTES: usize = 32 * 1024;
 
 /// Reads a text window by window. Each item has the outermost blocks of one.
 #[derive(Debug)]
-pub struct BlockReader<'text> {
+pub struct MarkupReader<'text> {
     source: &'text str,
     /// How much is read at once.
     window_bytes: usize,
@@ -42,7 +42,7 @@ pub struct BlockReader<'text> {
     last_end: usize,
 }
 
-impl<'text> BlockReader<'text> {
+impl<'text> MarkupReader<'text> {
     /// Reads a text from its beginning.
     #[must_use]
     pub fn new(source: &'text str) -> Self {
@@ -122,7 +122,7 @@ impl<'text> BlockReader<'text> {
     }
 }
 
-impl<'text> Iterator for BlockReader<'text> {
+impl<'text> Iterator for MarkupReader<'text> {
     type Item = Vec<Block<'text>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -132,7 +132,7 @@ impl<'text> Iterator for BlockReader<'text> {
 
 /// Reads the blocks of a text.
 pub(crate) fn read_blocks(source: &str) -> Vec<Block<'_>> {
-    BlockReader::new(source).flatten().collect()
+    MarkupReader::new(source).flatten().collect()
 }
 
 /// Whether a blank line is in the gap between two blocks.

@@ -70,7 +70,9 @@ impl<'text> TableBlock<'text> {
         }
         let line = |row: &Vec<String>| {
             let padded = |(cell, width): (&String, &usize)| format!("{cell}{}", " ".repeat(width - cell.width()));
-            row.iter().zip(&widths).map(padded).collect::<Vec<_>>().join(COLUMN_SEPARATOR).trim_end().to_owned()
+            let filled = row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+            let cells: Vec<_> = row[..filled].iter().zip(&widths).map(padded).collect();
+            cells.join(COLUMN_SEPARATOR).trim_end().to_owned()
         };
         let mut lines: Vec<String> = rows.iter().map(line).collect();
         lines.insert(1.min(lines.len()), "─".repeat(width));
@@ -98,8 +100,8 @@ impl<'text> TableBlock<'text> {
             for column in 0..headings.len().max(row.cells.len()) {
                 let value = row.cells.get(column).filter(|cell| !cell.content.is_empty());
                 // A heading alone says something only where it has no cell at all.
-                let heading = headings.get(column).filter(|_| value.is_some() || !is_filled[column]);
-                let heading = heading.filter(|cell| !cell.content.is_empty());
+                let is_shown = value.is_some() || !is_filled.get(column).is_some_and(|filled| *filled);
+                let heading = headings.get(column).filter(|cell| is_shown && !cell.content.is_empty());
                 let cells: Vec<_> = heading.into_iter().chain(value).collect();
                 if !cells.is_empty() {
                     lines.push(RecordLine { role, cells });

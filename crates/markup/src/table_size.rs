@@ -43,7 +43,7 @@ impl TableMeter {
             Self { measure, headings, columns: Some(ColumnSize::default()), records: TextSize::default(), rows: 0 };
         meter.push_columns(head);
         if meter.has_pairs() {
-            meter.records += meter.row_size(head) + meter.bold();
+            meter.records += meter.row_size(head, true) + meter.bold();
         }
         meter
     }
@@ -52,7 +52,7 @@ impl TableMeter {
     pub fn push(&mut self, row: &TableRow<'_>) {
         self.push_columns(row);
         self.rows += 1;
-        let mut size = self.row_size(row);
+        let mut size = self.row_size(row, !self.has_pairs());
         if !self.has_pairs() {
             let headings = self.headings.iter().copied().fold(TextSize::default(), |sum, heading| sum + heading);
             let lines = self.headings.len().max(row.cells.len());
@@ -83,14 +83,18 @@ impl TableMeter {
     }
 
     fn bold(&self) -> TextSize {
-        TextSize { units: self.measure.bold_marks(), spans: 1, breaks: 0 }
+        TextSize { units: self.measure.bold_delimiters(), spans: 1, breaks: 0 }
     }
 
-    /// The cells of a row and what is between them.
-    fn row_size(&self, row: &TableRow<'_>) -> TextSize {
+    /// The cells of a row and what is between them. The first line is in a span, if `begins_with_span`.
+    fn row_size(&self, row: &TableRow<'_>, begins_with_span: bool) -> TextSize {
         let mut size = TextSize::default();
+        let mut nesting = usize::from(begins_with_span);
         for cell in &row.cells {
-            size += self.measure.inlines(&cell.content, 1);
+            size += self.measure.inlines(&cell.content, nesting);
+            if !self.has_pairs() && !cell.content.is_empty() {
+                nesting = 0;
+            }
         }
         if self.has_pairs() {
             size.units += 2 * row.cells.len().saturating_sub(1);

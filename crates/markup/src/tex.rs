@@ -96,7 +96,7 @@ impl TexReader<'_> {
         match argument.trim() {
             "°" | "′" if !text.is_empty() => text.push_str(argument.trim()),
             "" => return None,
-            _ => text.extend(characters.map(script).collect::<Option<String>>()?.chars()),
+            _ => text.push_str(&characters.map(script).collect::<Option<String>>()?),
         }
         Some(())
     }
@@ -109,10 +109,10 @@ impl TexReader<'_> {
         match name {
             "frac" | "dfrac" | "tfrac" => self.read_fraction(text)?,
             "sqrt" => self.read_root(text)?,
-            "text" | "textrm" | "mathrm" | "operatorname" | "mbox" => text.push_str(self.read_words()?),
+            "text" | "textrm" | "mathrm" | "operatorname" | "mbox" => text.push_str(self.read_text_argument()?),
             "mathbb" => {
                 let letters = self.read_argument()?;
-                text.extend(letters.chars().map(blackboard).collect::<Option<String>>()?.chars());
+                text.push_str(&letters.chars().map(blackboard).collect::<Option<String>>()?);
             }
             "left" | "right" | "big" | "Big" | "bigl" | "bigr" | "Bigl" | "Bigr" => {
                 self.rest = self.rest.trim_start();
@@ -151,7 +151,7 @@ impl TexReader<'_> {
     }
 
     /// The words of a command whose argument is text.
-    fn read_words(&mut self) -> Option<&str> {
+    fn read_text_argument(&mut self) -> Option<&str> {
         let (words, rest) = self.rest.trim_start().strip_prefix('{')?.split_once('}')?;
         self.rest = rest;
         (!words.contains(['\\', '{', '$'])).then_some(words)

@@ -230,7 +230,7 @@ pub enum InlineKind<'text> {
         address: Cow<'text, str>,
     },
     /// A formula within the text.
-    Formula(TexFormula<'text>),
+    Formula(Box<TexFormula<'text>>),
     /// A line break. Its range goes on to the first character of the next line, over the marks of quotations and the
     /// indentation.
     Break {

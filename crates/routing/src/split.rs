@@ -1,21 +1,32 @@
 //! Splits Markdown into chunks that each stay within a channel's limits and read well alone.
 //!
-//! Nothing is lost and nothing repeated: the chunks joined are the text, less the white space at the cuts and the
-//! markers that close and reopen what a cut goes through.
+//! Texts are cut on the tree of what they mean. What a cut goes through is closed and reopened: spans and fences, the
+//! marks of quotations, the headings of a table, the numbers of a list. Nothing else is repeated and no character is lost;
+//! a chunk that would be read otherwise than its part of the text is written anew with every mark escaped.
 
 mod chunker;
-mod cut_points;
-mod reach;
-mod structure;
-mod windows;
+mod code;
+mod compose;
+mod cut;
+mod leaves;
+mod plain;
+mod prose;
+mod prose_cuts;
+mod rows;
+mod serialize;
+mod tokens;
+mod visible;
 
 use satchel_domain::capabilities::{TextLimit, TextUnit};
+use satchel_markup::{Document, Measure, TextForm, TextSize, scalar_values, utf16_units};
 
-use self::chunker::ChunkLimits;
-use self::structure::MarkdownStructure;
+use self::{chunker::Chunker, leaves::document_size};
 
 /// Below this many units there is no room for fences and markers, and a text is cut as plain characters.
 const MIN_UNITS_FOR_MARKERS: usize = 48;
+
+/// What a message without a limit holds.
+const UNLIMITED_UNITS: usize = 1 << 30;
 
 /// How far a line is read to tell whether a block begins with it.
 const BLOCK_LOOKAHEAD: usize = 200;
@@ -24,82 +35,67 @@ const BLOCK_LOOKAHEAD: usize = 200;
 #[must_use]
 pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
     let mut chunks = Vec::new();
-    let Some(max) = effective_max(text, limit) else {
-        return if text.trim().is_empty() { chunks } else { vec![text.to_owned()] };
-    };
-    let structure =
-        if max < MIN_UNITS_FOR_MARKERS { MarkdownStructure::default() } else { MarkdownStructure::parse(text) };
-    let limits = ChunkLimits {
-        max,
-        unit: limit.unit,
-        count_markers: limit.unit == TextUnit::Utf16Source,
-        max_entities: limit.entities.unwrap_or(usize::MAX).max(1),
-    };
-    chunker::for_each_chunk(text, &structure, &limits, &mut |chunk, is_certain| {
-        // Alone, a chunk may be read otherwise than in the whole. It is read again where that could matter.
-        if is_certain || fits(&chunk, limit) {
-            chunks.push(chunk);
+    if text.trim().is_empty() {
+        return chunks;
+    }
+    let Some(max) = limit.max.map(|max| max.max(2)) else {
+        return if limit.entities.is_none() {
+            vec![text.to_owned()]
         } else {
-            split_strictly(&chunk, &limits, limit, &mut chunks);
-        }
-    });
+            split_within(text, UNLIMITED_UNITS, limit)
+        };
+    };
+    // A text that is many times longer is not read as a whole first.
+    if text.len() / 4 <= max && fits(text, limit) {
+        chunks.push(text.to_owned());
+        return chunks;
+    }
+    split_within(text, max, limit)
+}
+
+fn split_within(text: &str, max: usize, limit: &TextLimit) -> Vec<String> {
+    let mut chunks = Vec::new();
+    let limits =
+        ChunkLimits { max: max.min(UNLIMITED_UNITS), max_spans: max_spans(limit), measure: measure(limit.unit) };
+    if max < MIN_UNITS_FOR_MARKERS {
+        split_characters(text, &limits, &mut chunks);
+    } else {
+        Chunker::new(text, limits).for_each_chunk(&mut |chunk| match chunk {
+            Ok(chunk) => chunks.push(chunk),
+            Err(chunk) => split_strictly(&chunk, &limits, &mut chunks),
+        });
+    }
     chunks
 }
 
 /// Splits characters that stand for themselves into chunks that stay within the limit.
 #[must_use]
 pub fn split_plain(text: &str, limit: &TextLimit) -> Vec<String> {
-    let mut chunks = Vec::new();
     let max = limit.max.unwrap_or(usize::MAX).max(2);
-    let limits = ChunkLimits { max, unit: limit.unit, count_markers: true, max_entities: usize::MAX };
-    chunker::for_each_chunk(text, &MarkdownStructure::default(), &limits, &mut |chunk, _| chunks.push(chunk));
-    chunks
+    plain::split_characters(text, max, &measure(limit.unit))
 }
 
-/// Measures what a person sees of a Markdown text: its characters less the markers of its spans, in the channel's unit.
+/// Measures what a person sees of a Markdown text, or what a channel that reads Markdown is sent, in the channel's unit.
 #[must_use]
 pub fn visible_units(text: &str, unit: TextUnit) -> usize {
-    visible(text, &MarkdownStructure::parse(text), unit)
-}
-
-fn visible(text: &str, structure: &MarkdownStructure, unit: TextUnit) -> usize {
-    let hidden = |marker: &structure::SpanMarker| units(&text[marker.range.clone()], unit);
-    match unit {
-        TextUnit::Utf16Source => units(text, unit),
-        TextUnit::Utf16 | TextUnit::Chars => units(text, unit) - structure.markers.iter().map(hidden).sum::<usize>(),
-    }
+    text_size(text, &measure(unit)).units
 }
 
 /// Counts characters as the channel does.
 #[must_use]
 pub fn units(text: &str, unit: TextUnit) -> usize {
     match unit {
-        TextUnit::Utf16 | TextUnit::Utf16Source => {
-            sum_weights(text, |byte| u8::from(is_char_start(byte)) + u8::from(byte >= 0xF0))
-        }
-        TextUnit::Chars => sum_weights(text, |byte| u8::from(is_char_start(byte))),
+        TextUnit::Utf16 | TextUnit::Utf16Source => utf16_units(text),
+        TextUnit::Chars => scalar_values(text),
     }
-}
-
-/// Whether a character begins with this byte.
-fn is_char_start(byte: u8) -> bool {
-    byte & 0xC0 != 0x80
-}
-
-/// Adds up what each byte counts, at most two, as many bytes at a time as the processor can.
-fn sum_weights(text: &str, weight: impl Fn(u8) -> u8 + Copy) -> usize {
-    let blocks = text.as_bytes().chunks_exact(64);
-    let rest: usize = blocks.remainder().iter().map(|byte| usize::from(weight(*byte))).sum();
-    rest + blocks.map(|block| usize::from(block.iter().map(|byte| weight(*byte)).sum::<u8>())).sum::<usize>()
 }
 
 /// Tells whether a Markdown text, shown alone, stays within the limit.
 #[must_use]
 pub fn fits(text: &str, limit: &TextLimit) -> bool {
-    let Some(max) = effective_max(text, limit) else { return true };
-    let structure = MarkdownStructure::parse(text);
-    visible(text, &structure, limit.unit) <= max
-        && limit.entities.is_none_or(|entities| structure.entities.len() <= entities.max(1))
+    let max = limit.max.map_or(usize::MAX, |max| max.max(2));
+    let size = text_size(text, &measure(limit.unit));
+    size.units <= max && size.spans <= max_spans(limit)
 }
 
 /// Tells whether a text begins with something that is a block only at the beginning of a line.
@@ -124,32 +120,58 @@ pub(crate) fn starts_block(text: &str) -> bool {
     }
 }
 
-/// The limit, unless the text is certain to fit without being read; a limit of one could hold no emoji and is two.
-fn effective_max(text: &str, limit: &TextLimit) -> Option<usize> {
-    let max = limit.max.unwrap_or(usize::MAX).max(2);
-    // A formatted span takes at least one of these characters.
-    let is_short = text.len() <= max || units(text, limit.unit) <= max;
-    let is_few = |entities: usize| {
-        let formatting = text.bytes().filter(|byte| b"*_~`[<#>=-\t".contains(byte));
-        formatting.take(entities.max(1) + 1).count() <= entities.max(1) && !text.contains("    ")
-    };
-    let has_few_entities = limit.entities.is_none_or(is_few);
-    (!(is_short && has_few_entities)).then_some(max)
+/// What a chunk must stay within.
+#[derive(Debug, Clone, Copy)]
+struct ChunkLimits {
+    /// The most units of a chunk.
+    max: usize,
+    /// The most formatted spans of a chunk.
+    max_spans: usize,
+    /// How they are counted.
+    measure: Measure,
 }
 
-/// Splits a chunk that is too long when read alone: markers count, and fewer characters share a chunk each time.
-fn split_strictly(chunk: &str, limits: &ChunkLimits, limit: &TextLimit, chunks: &mut Vec<String>) {
-    let max = limits.max.min(units(chunk, limit.unit) * 2 / 3).max(2);
-    let stricter = ChunkLimits { max, count_markers: true, ..*limits };
-    let structure =
-        if max < MIN_UNITS_FOR_MARKERS { MarkdownStructure::default() } else { MarkdownStructure::parse(chunk) };
-    chunker::for_each_chunk(chunk, &structure, &stricter, &mut |part, _| {
-        if max == 2 || part.len() >= chunk.len() || fits(&part, limit) {
+impl ChunkLimits {
+    fn allow(&self, size: TextSize) -> bool {
+        size.units <= self.max && size.spans <= self.max_spans
+    }
+}
+
+fn max_spans(limit: &TextLimit) -> usize {
+    limit.entities.map_or(usize::MAX, |entities| entities.max(1))
+}
+
+fn measure(unit: TextUnit) -> Measure {
+    let form = if unit == TextUnit::Utf16Source { TextForm::Markdown } else { TextForm::Visible };
+    Measure { form, counts_scalars: unit == TextUnit::Chars }
+}
+
+fn text_size(text: &str, measure: &Measure) -> TextSize {
+    document_size(&Document::parse(text), measure)
+}
+
+/// Splits a chunk that is too long when it is read alone, with ever less in it.
+fn split_strictly(chunk: &str, limits: &ChunkLimits, chunks: &mut Vec<String>) {
+    let max = limits.max.min(limits.measure.count(chunk) * 2 / 3).max(1);
+    for part in plain::split_characters(chunk, max, &limits.measure) {
+        let is_single = part.len() >= chunk.len() || part.chars().nth(1).is_none();
+        if is_single || limits.allow(text_size(&part, &limits.measure)) {
             chunks.push(part);
         } else {
-            split_strictly(&part, &stricter, limit, chunks);
+            split_strictly(&part, limits, chunks);
         }
-    });
+    }
+}
+
+/// Cuts a text as plain characters, where there is no room for marks.
+fn split_characters(text: &str, limits: &ChunkLimits, chunks: &mut Vec<String>) {
+    for part in plain::split_characters(text, limits.max, &limits.measure) {
+        if limits.allow(text_size(&part, &limits.measure)) {
+            chunks.push(part);
+        } else {
+            split_strictly(&part, limits, chunks);
+        }
+    }
 }
 
 #[cfg(test)]

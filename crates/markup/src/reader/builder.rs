@@ -86,8 +86,7 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
         self.base = passage.start;
         self.next_note = self.notes.partition_point(|note| note.range.end <= passage.start);
         let mut tail = None;
-        let mut events = self.events(passage.clone());
-        while let Some((event, range)) = events.next() {
+        for (event, range) in self.events(passage.clone()) {
             let range = range.start + passage.start..range.end + passage.start;
             if let Event::Start(tag) = &event
                 && self.opened.is_empty()
@@ -98,7 +97,6 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
             }
             self.handle_event(event, range);
         }
-        drop(events);
         self.end_implicit_paragraph();
         if let Some(root) = self.blocks.pop() {
             *blocks = root.blocks;
@@ -114,12 +112,12 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
     fn handle_event(&mut self, event: Event<'scan>, range: Range<usize>) {
         match event {
             Event::Start(tag) => {
-                let is_opened = self.start(tag, range);
+                let is_opened = self.open_element(tag, range);
                 self.opened.push(is_opened);
             }
             Event::End(tag) => {
                 if self.opened.pop() == Some(true) {
-                    self.end(tag, range);
+                    self.close_element(tag, range);
                 }
             }
             // A note has taken the place of what the parser sees here.
@@ -148,7 +146,7 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
             Event::Rule => self.push_block(range, BlockKind::Rule),
             Event::TaskListMarker(done) => self.mark_task(done),
             Event::FootnoteReference(label) => {
-                let label = self.mask.unmask(&label);
+                let label = self.mask.unmask_label(&label);
                 self.push_inline(range, InlineKind::FootnoteReference(label));
             }
             // The parser looks for no formulas: the scan has found them.
@@ -160,7 +158,7 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
     }
 
     /// Opens a frame; `false` if the element has none.
-    fn start(&mut self, tag: Tag<'scan>, range: Range<usize>) -> bool {
+    fn open_element(&mut self, tag: Tag<'scan>, range: Range<usize>) -> bool {
         let start = range.start;
         let is_too_deep = self.blocks.len() + self.inlines.len() >= MAX_DEPTH;
         match tag {
@@ -185,14 +183,14 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
             Tag::BlockQuote(_) => self.open_block(BlockFrameKind::Quote, start),
             Tag::List(first) => self.open_block(BlockFrameKind::List { next_number: first, items: Vec::new() }, start),
             Tag::FootnoteDefinition(label) => {
-                let label = self.mask.unmask(&label);
+                let label = self.mask.unmask_label(&label);
                 self.open_block(BlockFrameKind::Footnote { label }, start)
             }
             Tag::Emphasis => self.open_span(InlineFrameKind::Emphasis, start),
             Tag::Strong => self.open_span(InlineFrameKind::Strong, start),
             Tag::Strikethrough => self.open_span(InlineFrameKind::Struck, start),
             Tag::Link { link_type, dest_url, .. } => {
-                let address = self.mask.unmask(&dest_url);
+                let address = self.mask.unmask_label(&dest_url);
                 self.open_span(
                     match link_type {
                         LinkType::Autolink => InlineFrameKind::AngleAddress { address },
@@ -205,14 +203,14 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
                 )
             }
             Tag::Image { dest_url, .. } => {
-                let address = self.mask.unmask(&dest_url);
+                let address = self.mask.unmask_label(&dest_url);
                 self.open_span(InlineFrameKind::Image { address }, start)
             }
             _ => false,
         }
     }
 
-    fn end(&mut self, tag: TagEnd, range: Range<usize>) {
+    fn close_element(&mut self, tag: TagEnd, range: Range<usize>) {
         match tag {
             TagEnd::CodeBlock => self.end_code(),
             TagEnd::Table => self.end_table(range),
@@ -261,6 +259,12 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
                 self.push_block(range, BlockKind::Footnote { label, blocks: frame.blocks });
             }
             BlockFrameKind::Item { mark, number, blank_before, task } => {
+                // The parser wants a text behind the box of a task.
+                let alone = self.source.get(mark.end..range.end).and_then(box_alone);
+                if alone.is_some() {
+                    frame.blocks.clear();
+                }
+                let task = task.or(alone);
                 let item = ListItem { range, mark, blank_before, number, task, blocks: frame.blocks };
                 if let Some(BlockFrame { kind: BlockFrameKind::List { items, .. }, .. }) = self.blocks.last_mut() {
                     items.push(item);
@@ -275,9 +279,17 @@ impl<'scan, 'text> PassageReader<'scan, 'text> {
         }
     }
 
+    /// The range of a block without blank lines at its end; in a quotation these have its marks.
     fn trimmed(&self, range: Range<usize>) -> Range<usize> {
-        let text = self.source.get(range.clone()).unwrap_or_default();
-        range.start..range.start + text.trim_end().len()
+        let is_quoted = self.blocks.iter().any(|frame| matches!(frame.kind, BlockFrameKind::Quote));
+        let mut text = self.source.get(range.clone()).unwrap_or_default().trim_end();
+        while is_quoted
+            && let Some((before, line)) = text.rsplit_once('\n')
+            && line.trim_matches([' ', '\t', '>']).is_empty()
+        {
+            text = before.trim_end();
+        }
+        range.start..range.start + text.len()
     }
 
     fn push_block(&mut self, range: Range<usize>, kind: BlockKind<'text>) {
@@ -300,7 +312,16 @@ fn column_alignment(alignment: Alignment) -> ColumnAlignment {
     }
 }
 
+/// Whether a task is done of which nothing is said.
+fn box_alone(item: &str) -> Option<bool> {
+    match item.trim() {
+        "[ ]" => Some(false),
+        "[x]" | "[X]" => Some(true),
+        _ => None,
+    }
+}
+
 /// Whether HTML is `<br>`, which models use for line breaks in tables.
-fn is_line_break(html: &str) -> bool {
+pub(super) fn is_line_break(html: &str) -> bool {
     ["<br>", "<br/>", "<br />"].iter().any(|tag| html.trim().eq_ignore_ascii_case(tag))
 }

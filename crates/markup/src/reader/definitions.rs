@@ -2,6 +2,9 @@
 
 /// Whether a line might define one: a label in brackets at its beginning, and a colon.
 pub(super) fn has_definitions(text: &str) -> bool {
+    if !text.contains("]:") {
+        return false;
+    }
     let container = |byte: &u8| matches!(byte, b' ' | b'\t' | b'>' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9');
     let mut line_start = 0;
     while let Some(line) = text.as_bytes().get(line_start..) {
@@ -17,7 +20,7 @@ pub(super) fn has_definitions(text: &str) -> bool {
                 return true;
             }
         }
-        let Some(newline) = text[line_start..].find('\n') else { break };
+        let Some(newline) = line.iter().position(|byte| *byte == b'\n') else { break };
         line_start += newline + 1;
     }
     false

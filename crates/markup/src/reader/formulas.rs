@@ -49,10 +49,10 @@ impl Delimiters {
     fn opening_at(text: &str) -> Option<Self> {
         const ALL: [Delimiters; 4] =
             [Delimiters::Parentheses, Delimiters::Brackets, Delimiters::Dollars, Delimiters::Dollar];
-        ALL.into_iter().find(|delimiters| text.starts_with(delimiters.marks().0))
+        ALL.into_iter().find(|delimiters| text.starts_with(delimiters.pair().0))
     }
 
-    fn marks(self) -> (&'static str, &'static str) {
+    fn pair(self) -> (&'static str, &'static str) {
         match self {
             Self::Parentheses => ("\\(", "\\)"),
             Self::Brackets => ("\\[", "\\]"),
@@ -69,7 +69,7 @@ impl FormulaFinder {
             return self.environment_at(text, start, end);
         }
         let delimiters = Delimiters::opening_at(&text[start..end])?;
-        let (opening, closing) = delimiters.marks();
+        let (opening, closing) = delimiters.pair();
         let body = start + opening.len();
         let close = self.find_closing(text, body..end, delimiters)?;
         let tex = &text[body..close];
@@ -87,7 +87,7 @@ impl FormulaFinder {
 
     /// Where the closing delimiter begins, in the same paragraph and with no code before it.
     fn find_closing(&mut self, text: &str, body: Range<usize>, delimiters: Delimiters) -> Option<usize> {
-        let closing = delimiters.marks().1;
+        let closing = delimiters.pair().1;
         let end = text.floor_char_boundary((body.start + MAX_FORMULA_BYTES).min(body.end));
         let (from, to) = self.searched[delimiters as usize];
         let at = if (from..to).contains(&body.start) { to } else { body.start };

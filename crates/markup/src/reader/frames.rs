@@ -149,7 +149,7 @@ pub(super) fn without_last_breaks(mut content: Vec<Inline<'_>>) -> Vec<Inline<'_
 pub(super) fn paragraph(mut content: Vec<Inline<'_>>) -> BlockKind<'_> {
     match content.pop() {
         Some(Inline { kind: InlineKind::Formula(formula), .. }) if content.is_empty() && formula.is_display => {
-            BlockKind::Formula(formula)
+            BlockKind::Formula(*formula)
         }
         last => {
             content.extend(last);

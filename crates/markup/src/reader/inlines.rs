@@ -17,14 +17,16 @@ use super::{
 /// The longest run of backticks that begins code here. A longer one hides nothing that would matter.
 const MAX_TICKS: usize = 32;
 
-const IS_CANDIDATE: [bool; 256] = candidates();
+/// What may be a mark, or part of one.
+pub(super) const DELIMITERS: &[u8; 11] = b"*_~`\\$|:<[]";
 
-const fn candidates() -> [bool; 256] {
+const IS_MARK: [bool; 256] = mark_table();
+
+const fn mark_table() -> [bool; 256] {
     let mut table = [false; 256];
-    let candidates = b"*_~`\\$|:<[]";
     let mut index = 0;
-    while index < candidates.len() {
-        table[candidates[index] as usize] = true;
+    while index < DELIMITERS.len() {
+        table[DELIMITERS[index] as usize] = true;
         index += 1;
     }
     table
@@ -54,8 +56,8 @@ struct Passage<'scan, 'text> {
     unclosed_ticks: u64,
     /// The bars that may open a spoiler, and whether a blank is behind them.
     spoiler: Option<(usize, bool)>,
-    /// Whether a command of TeX is among it.
-    has_tex: bool,
+    /// Whether a command of TeX is among it, once that matters.
+    has_tex: Option<bool>,
 }
 
 impl<'text> InlineScanner<'text> {
@@ -84,8 +86,7 @@ impl<'text> InlineScanner<'text> {
         if range.is_empty() {
             return;
         }
-        let Some(first) = next_candidate(self.text, range.clone()) else { return };
-        let has_tex = has_command(&self.text[range.clone()]);
+        let Some(first) = next_mark(self.text, range.clone()) else { return };
         let mut passage = Passage {
             scanner: self,
             mask,
@@ -95,19 +96,19 @@ impl<'text> InlineScanner<'text> {
             brackets: 0,
             unclosed_ticks: 0,
             spoiler: None,
-            has_tex,
+            has_tex: None,
         };
         let mut at = passage.scan_at(first);
-        while let Some(next) = next_candidate(passage.scanner.text, at..range.end) {
+        while let Some(next) = next_mark(passage.scanner.text, at..range.end) {
             at = passage.scan_at(next);
         }
         self.scanned_to = at;
     }
 }
 
-fn next_candidate(text: &str, range: Range<usize>) -> Option<usize> {
+fn next_mark(text: &str, range: Range<usize>) -> Option<usize> {
     let bytes = text.as_bytes().get(range.clone())?;
-    bytes.iter().position(|byte| IS_CANDIDATE[usize::from(*byte)]).map(|offset| range.start + offset)
+    bytes.iter().position(|byte| IS_MARK[usize::from(*byte)]).map(|offset| range.start + offset)
 }
 
 fn has_command(text: &str) -> bool {
@@ -141,6 +142,11 @@ impl<'text> Passage<'_, 'text> {
             b'|' => self.scan_bar(at),
             _ => at + 1,
         }
+    }
+
+    fn has_tex(&mut self) -> bool {
+        let text = &self.scanner.text[self.range.clone()];
+        *self.has_tex.get_or_insert_with(|| has_command(text))
     }
 
     fn run_end(&self, at: usize, mark: u8) -> usize {
@@ -230,7 +236,7 @@ impl<'text> Passage<'_, 'text> {
                 self.mask.hide(at..at + run - run % 2);
                 at + run - run % 2
             }
-            b'{' | b'}' | b',' | b';' if self.has_tex => {
+            b'{' | b'}' | b',' | b';' if self.has_tex() => {
                 self.mask.hide(at..at + 1);
                 at + 2
             }
@@ -325,7 +331,8 @@ impl<'text> Passage<'_, 'text> {
         let is_blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
         let is_in_word = |c: Option<char>| c.is_some_and(|c| is_letter(c) && !is_unspaced(c));
         if let Some((start, is_padded)) = self.spoiler {
-            let ends_line = matches!(behind, None | Some('\n' | '\r'));
+            let rest = self.scanner.text[end..self.range.end].split('\n').next().unwrap_or_default();
+            let ends_line = rest.trim_end().is_empty();
             let closes = if is_padded { is_blank(before) && ends_line } else { !is_blank(before) };
             if closes && !is_in_word(behind) {
                 self.spoiler = None;
@@ -334,7 +341,8 @@ impl<'text> Passage<'_, 'text> {
                 return end;
             }
         }
-        let begins_line = matches!(before, None | Some('\n'));
+        let line = self.scanner.text[self.range.start..at].rsplit('\n').next().unwrap_or_default();
+        let begins_line = line.trim_start_matches([' ', '\t', '>']).is_empty();
         if !is_in_word(before) && (!is_blank(behind) || begins_line) {
             self.spoiler = Some((at, is_blank(behind)));
         }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::{
     html::{HtmlEnd, html_block},
+    inlines::DELIMITERS,
     prefix::{LinePrefix, is_rule, read_prefix},
     tables::is_delimiter_row,
 };
@@ -22,6 +23,8 @@ pub(super) struct Line {
     pub(super) end: usize,
     /// What it is.
     pub(super) kind: LineKind,
+    /// Whether a mark may be in it.
+    pub(super) has_marks: bool,
 }
 
 /// What a line is.
@@ -35,6 +38,8 @@ pub(super) enum LineKind {
     First,
     /// A further line of the paragraph.
     Further,
+    /// What may be the line below a heading; or else it is part of a formula.
+    Underline,
     /// The headings of a table.
     TableHead,
     /// The line of dashes below them.
@@ -73,7 +78,7 @@ enum BlockEnd {
     Html(HtmlEnd),
 }
 
-struct LineReader<'text> {
+struct LineScanner<'text> {
     text: &'text str,
     lines: Lines,
     open: Option<OpenBlock>,
@@ -82,33 +87,72 @@ struct LineReader<'text> {
     /// The column of the text of the list item that a line may be in.
     item_column: usize,
     may_quote_to_end: bool,
+    /// The end of the line that is read.
+    found: LineEnd,
 }
 
 /// Reads the lines of a passage, which must begin where no block is open.
 pub(super) fn read_lines(text: &str, passage: Range<usize>, may_quote_to_end: bool) -> Lines {
-    let mut reader = LineReader {
+    let mut reader = LineScanner {
         text,
         lines: Lines::default(),
         open: None,
         previous: LinePrefix::default(),
         item_column: 0,
         may_quote_to_end,
+        found: LineEnd::default(),
     };
     let mut start = passage.start;
     while start < passage.end && reader.lines.quote_to_end.is_none() {
-        let end = line_end(text, start, passage.end);
+        reader.found = find_line_end(text, start, passage.end);
+        let end = reader.found.end;
         reader.read_line(start, end, passage.end);
         start = end + 1;
     }
     reader.lines
 }
 
-/// Where the line that begins at `start` ends, without its line break.
-fn line_end(text: &str, start: usize, end: usize) -> usize {
-    text.as_bytes()[start..end].iter().position(|byte| *byte == b'\n').map_or(end, |newline| start + newline)
+/// Where a line ends, and what is in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct LineEnd {
+    /// Without its line break.
+    end: usize,
+    has_marks: bool,
+    has_pipe: bool,
 }
 
-impl LineReader<'_> {
+/// What a byte may be: the mark of a span, a pipe, or the end of a line.
+const BYTE_CLASSES: [u8; 256] = byte_classes();
+const MARK: u8 = 1;
+const PIPE: u8 = 2;
+const NEWLINE: u8 = 4;
+
+const fn byte_classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut index = 0;
+    while index < DELIMITERS.len() {
+        classes[DELIMITERS[index] as usize] = MARK;
+        index += 1;
+    }
+    classes[b'|' as usize] = MARK | PIPE;
+    classes[b'\n' as usize] = NEWLINE;
+    classes
+}
+
+fn find_line_end(text: &str, start: usize, end: usize) -> LineEnd {
+    let mut classes = 0;
+    let newline = text.as_bytes()[start..end].iter().position(|byte| {
+        classes |= BYTE_CLASSES[usize::from(*byte)];
+        classes & NEWLINE != 0
+    });
+    LineEnd {
+        end: newline.map_or(end, |newline| start + newline),
+        has_marks: classes & MARK != 0,
+        has_pipe: classes & PIPE != 0,
+    }
+}
+
+impl LineScanner<'_> {
     fn read_line(&mut self, start: usize, end: usize, passage_end: usize) {
         let line = self.text[start..end].trim_end_matches('\r').as_bytes();
         if self.continues_open_block(start, line, end) {
@@ -132,24 +176,46 @@ impl LineReader<'_> {
         }
         if prefix.indent >= self.item_column + 4 {
             // Only text continues here, and what continues none is code.
-            let kind = if is_continued { LineKind::Further } else { LineKind::Opaque };
+            let kind = match self.lines.lines.last().map(|line| line.kind) {
+                Some(LineKind::TableDelimiter | LineKind::TableRow) if !prefix.has_item => LineKind::TableRow,
+                _ if is_continued => LineKind::Further,
+                _ => LineKind::Opaque,
+            };
             return self.push(start, end, kind, prefix);
         }
-        let opened = opening_fence(text).or_else(|| html_block(text, is_continued).map(BlockEnd::Html));
+        let html = || html_block(text, is_continued).filter(|_| !is_line_break(text));
+        let opened = opening_fence(text).or_else(|| html().map(BlockEnd::Html));
         if let Some(block_end) = opened {
+            if matches!(block_end, BlockEnd::Html(_)) && self.is_in(&[LineKind::TableDelimiter, LineKind::TableRow]) {
+                // The parser would take some tags for a row.
+                self.lines.boundaries.push(start);
+            }
             let is_in_item = prefix.has_item || prefix.indent >= self.item_column;
             let item_column = if is_in_item { self.item_column } else { 0 };
             let is_closed = matches!(block_end, BlockEnd::Html(html) if html.is_in(text));
             self.open = (!is_closed).then_some(OpenBlock { end: block_end, quotes: prefix.quotes, item_column });
             return self.push(start, end, LineKind::Opaque, prefix);
         }
-        if is_rule(text) && !(is_continued && is_heading_underline(text)) {
+        if is_line_break(text) && !is_continued {
+            // CommonMark would take what is behind it for HTML, and a table would take it for a row.
+            if self.is_in(&[LineKind::TableDelimiter, LineKind::TableRow]) {
+                self.lines.boundaries.push(start);
+            }
+            if end + 1 < passage_end && prefix.quotes == 0 {
+                self.lines.boundaries.push(end + 1);
+            }
+            return self.push(start, end, LineKind::Opaque, prefix);
+        }
+        if is_continued && is_heading_underline(text) {
+            return self.push(start, end, LineKind::Underline, prefix);
+        }
+        if is_rule(text) {
             return self.push(start, end, LineKind::Opaque, prefix);
         }
         let is_heading = is_heading(text);
         let in_table = self.is_in(&[LineKind::TableDelimiter, LineKind::TableRow]);
         if in_table && !prefix.has_item && !is_heading && prefix.quotes == self.previous.quotes {
-            if text.contains(&b'|') {
+            if self.found.has_pipe {
                 return self.push(start, end, LineKind::TableRow, prefix);
             }
             self.lines.boundaries.push(start);
@@ -168,7 +234,8 @@ impl LineReader<'_> {
     }
 
     fn push(&mut self, start: usize, end: usize, kind: LineKind, prefix: LinePrefix) {
-        self.lines.lines.push(Line { start, text: start + prefix.bytes, end, kind });
+        let has_marks = self.found.has_marks;
+        self.lines.lines.push(Line { start, text: start + prefix.bytes, end, kind, has_marks });
         self.previous = prefix;
     }
 
@@ -211,16 +278,16 @@ impl LineReader<'_> {
         if ends {
             self.open = None;
         }
-        self.lines.lines.push(Line { start, text: start + at, end, kind: LineKind::Opaque });
+        self.lines.lines.push(Line { start, text: start + at, end, kind: LineKind::Opaque, has_marks: false });
         true
     }
 
     /// Whether a line has the headings of a table: the next line consists of dashes.
     fn is_table_head(&self, text: &[u8], prefix: &LinePrefix, end: usize, passage_end: usize) -> bool {
-        if end + 1 >= passage_end || !text.contains(&b'|') || is_delimiter_row(text) {
+        if end + 1 >= passage_end || !self.found.has_pipe || is_delimiter_row(text) {
             return false;
         }
-        let next = line_end(self.text, end + 1, passage_end);
+        let next = find_line_end(self.text, end + 1, passage_end).end;
         let line = self.text[end + 1..next].trim_end_matches('\r').as_bytes();
         let below = read_prefix(line);
         below.quotes == prefix.quotes && !below.has_item && is_delimiter_row(&line[below.bytes..])
@@ -232,6 +299,10 @@ fn opening_fence(text: &[u8]) -> Option<BlockEnd> {
     let length = text.iter().take_while(|byte| **byte == mark).count();
     let is_fence = length >= 3 && (mark == b'~' || !text[length..].contains(&b'`'));
     is_fence.then_some(BlockEnd::Fence { mark, length })
+}
+
+fn is_line_break(text: &[u8]) -> bool {
+    super::builder::is_line_break(std::str::from_utf8(text).unwrap_or_default())
 }
 
 fn is_heading(text: &[u8]) -> bool {

@@ -1,15 +1,15 @@
 //! A copy of a passage in which characters that aren't meant as marks are replaced by ones that a parser reads as letters.
 //!
 //! The copy has the same length, and all text is taken from the source by the ranges that the parser reports, so no
-//! character can get lost. Where the parser makes a text of its own, such as code over several lines, the replacements
-//! are put back.
+//! character can get lost. Only of addresses and labels the parser may make texts of its own, in which the replacements are
+//! put back.
 
 use std::{borrow::Cow, ops::Range};
 
 use pulldown_cmark::CowStr;
 
 /// The marks that are replaced, each by the control character at its place in [`STAND_INS`].
-const MARKS: &[u8; 23] = b"*_~|\\`<>[]()&!#+-=:.\"'$";
+const DELIMITERS: &[u8; 23] = b"*_~|\\`<>[]()&!#+-=:.\"'$";
 const STAND_INS: &[u8; 23] =
     b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1c\x1d\x1e\x1f";
 
@@ -18,8 +18,8 @@ const STAND_IN_OF: [u8; 256] = stand_ins();
 const fn stand_ins() -> [u8; 256] {
     let mut table = [0; 256];
     let mut index = 0;
-    while index < MARKS.len() {
-        table[MARKS[index] as usize] = STAND_INS[index];
+    while index < DELIMITERS.len() {
+        table[DELIMITERS[index] as usize] = STAND_INS[index];
         index += 1;
     }
     table
@@ -31,14 +31,11 @@ pub(super) struct MaskBuilder<'text> {
     passage: Range<usize>,
     /// `None` while nothing is replaced.
     bytes: Option<Vec<u8>>,
-    /// Whether the source has characters that stand for marks here: then no mark is replaced.
-    is_off: bool,
 }
 
 impl<'text> MaskBuilder<'text> {
     pub(super) fn new(source: &'text str, passage: Range<usize>) -> Self {
-        let is_off = source[passage.clone()].bytes().any(|byte| byte < b' ' && STAND_INS.contains(&byte));
-        Self { source, passage, bytes: None, is_off }
+        Self { source, passage, bytes: None }
     }
 
     /// Lets the marks of a range stand for themselves.
@@ -53,9 +50,6 @@ impl<'text> MaskBuilder<'text> {
 
     /// Puts bytes in the place of as many others.
     pub(super) fn put(&mut self, at: usize, bytes: &[u8]) {
-        if self.is_off {
-            return;
-        }
         let passage = &self.source.as_bytes()[self.passage.clone()];
         let masked = self.bytes.get_or_insert_with(|| passage.to_vec());
         let at = at - self.passage.start;
@@ -86,16 +80,21 @@ impl<'text> Mask<'text> {
 
     /// The text of the source for one that the parser returns.
     pub(super) fn unmask(&self, text: &CowStr<'_>) -> Cow<'text, str> {
-        if let CowStr::Borrowed(text) = text {
-            let offset = (text.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
-            if let Some(source) = self.source.get(offset..offset.wrapping_add(text.len())) {
-                return Cow::Borrowed(source);
-            }
-        }
+        self.borrowed(text).unwrap_or_else(|| Cow::Owned(text.to_string()))
+    }
+
+    /// The same for an address or a label, of which the parser may have made a text of its own.
+    pub(super) fn unmask_label(&self, text: &CowStr<'_>) -> Cow<'text, str> {
         let mark_of = |c: char| {
             let index = STAND_INS.iter().position(|stand_in| u32::from(*stand_in) == u32::from(c));
-            index.filter(|_| matches!(self.text, Cow::Owned(_))).map_or(c, |index| char::from(MARKS[index]))
+            index.filter(|_| matches!(self.text, Cow::Owned(_))).map_or(c, |index| char::from(DELIMITERS[index]))
         };
-        Cow::Owned(text.chars().map(mark_of).collect())
+        self.borrowed(text).unwrap_or_else(|| Cow::Owned(text.chars().map(mark_of).collect()))
+    }
+
+    fn borrowed(&self, text: &CowStr<'_>) -> Option<Cow<'text, str>> {
+        let CowStr::Borrowed(text) = text else { return None };
+        let offset = (text.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
+        self.source.get(offset..offset.wrapping_add(text.len())).map(Cow::Borrowed)
     }
 }

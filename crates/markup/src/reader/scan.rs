@@ -38,7 +38,9 @@ pub(super) fn scan(source: &str, passage: Range<usize>, may_quote_to_end: bool) 
                 if formula_end <= line.text {
                     formula_end = text_end(&lines[last..], &boundaries);
                 }
-                scanner.scan_paragraph(line.text..lines[last].end, formula_end, &mut mask);
+                if lines[index..=last].iter().any(|line| line.has_marks) {
+                    scanner.scan_paragraph(line.text..lines[last].end, formula_end, &mut mask);
+                }
             }
             LineKind::TableHead => {
                 scanner.scan_row(line.text..line.end, &mut mask);
@@ -47,7 +49,7 @@ pub(super) fn scan(source: &str, passage: Range<usize>, may_quote_to_end: bool) 
                 }
             }
             LineKind::TableRow => scanner.scan_row(line.text..line.end, &mut mask),
-            LineKind::Blank | LineKind::Opaque | LineKind::TableDelimiter => {}
+            LineKind::Blank | LineKind::Opaque | LineKind::Underline | LineKind::TableDelimiter => {}
         }
         index = last + 1;
     }
@@ -58,7 +60,7 @@ pub(super) fn scan(source: &str, passage: Range<usize>, may_quote_to_end: bool) 
 fn text_end(lines: &[Line], boundaries: &[usize]) -> usize {
     let mut end = 0;
     for (index, line) in lines.iter().enumerate() {
-        let is_text = matches!(line.kind, LineKind::First | LineKind::Further);
+        let is_text = matches!(line.kind, LineKind::First | LineKind::Further | LineKind::Underline);
         if !is_text || (index > 0 && boundaries.binary_search(&line.start).is_ok()) {
             break;
         }

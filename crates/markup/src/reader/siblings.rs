@@ -26,20 +26,29 @@ fn join_quotes(blocks: &mut Vec<Block<'_>>, source: &str) {
     });
 }
 
-/// Puts what is between two lists of numbers that count on into the item before it.
+/// Puts what is between two lists of numbers that count on into the item before it, and bullets behind the last of them
+/// too.
 fn join_lists(blocks: &mut Vec<Block<'_>>, source: &str) {
     if blocks.iter().filter(|block| first_number(block).is_some()).take(2).count() < 2 {
         return;
     }
     let mut joined: Vec<Block<'_>> = Vec::with_capacity(blocks.len());
+    let mut last_is_joined = false;
     for mut block in blocks.drain(..) {
         if let Some(first) = first_number(&block)
-            && let Some(list) = continued_list(&joined, first, source)
+            && let Some(list) = continued_list(&joined, first, source, last_is_joined)
         {
             let between = joined.split_off(list + 1);
             append_items(&mut joined[list], between, &mut block);
+            last_is_joined = true;
+        } else if last_is_joined && !block.blank_before && matches!(block.kind, BlockKind::List(_)) {
+            if let Some(list) = joined.last_mut() {
+                list.range.end = block.range.end;
+                append_to_last_item(list, vec![block]);
+            }
         } else {
             joined.push(block);
+            last_is_joined = false;
         }
     }
     *blocks = joined;
@@ -65,7 +74,7 @@ fn first_number(block: &Block<'_>) -> Option<u64> {
 }
 
 /// The list of numbers that a list beginning with `first` continues: with nothing but bullets and code between them.
-fn continued_list(blocks: &[Block<'_>], first: u64, source: &str) -> Option<usize> {
+fn continued_list(blocks: &[Block<'_>], first: u64, source: &str, last_is_joined: bool) -> Option<usize> {
     let index = blocks.iter().rposition(|block| first_number(block).is_some())?;
     let between = &blocks[index + 1..];
     let BlockKind::List(items) = &blocks[index].kind else { return None };
@@ -73,7 +82,8 @@ fn continued_list(blocks: &[Block<'_>], first: u64, source: &str) -> Option<usiz
     // Either it counts on, or every item was written with the same number.
     let counts_on = first == last.saturating_add(1);
     let repeats = items.iter().all(|item| written_number(item, source) == Some(first));
-    (!between.is_empty() && between.iter().all(is_between_items) && (counts_on || repeats)).then_some(index)
+    ((last_is_joined || !between.is_empty()) && between.iter().all(is_between_items) && (counts_on || repeats))
+        .then_some(index)
 }
 
 /// The number in the mark of an item.
@@ -82,17 +92,21 @@ fn written_number(item: &ListItem<'_>, source: &str) -> Option<u64> {
 }
 
 fn append_items<'text>(list: &mut Block<'text>, between: Vec<Block<'text>>, next: &mut Block<'text>) {
+    append_to_last_item(list, between);
     let BlockKind::List(items) = &mut list.kind else { return };
     let BlockKind::List(more) = &mut next.kind else { return };
     let mut number = items.last().and_then(|item| item.number);
-    if let Some(last) = items.last_mut() {
-        last.range.end = between.last().map_or(last.range.end, |block| block.range.end);
-        last.blocks.extend(between);
-    }
     for mut item in more.drain(..) {
         number = number.map(|number| number.saturating_add(1));
         item.number = number;
         items.push(item);
     }
     list.range.end = next.range.end;
+}
+
+fn append_to_last_item<'text>(list: &mut Block<'text>, blocks: Vec<Block<'text>>) {
+    let BlockKind::List(items) = &mut list.kind else { return };
+    let Some(last) = items.last_mut() else { return };
+    last.range.end = blocks.last().map_or(last.range.end, |block| block.range.end);
+    last.blocks.extend(blocks);
 }

@@ -142,7 +142,7 @@ fn spoilers_are_hidden() {
 #[test]
 fn lists_quotes_and_fences_are_read_as_models_write_them() {
     check_blocks(
-        "1. First\n- a\n- b\n1. Second\n- c\n1. Third",
+        "1. First\n- a\n- b\n1. Second\n- c\n1. Third\n- d",
         "list
   1.
     p First
@@ -157,7 +157,10 @@ fn lists_quotes_and_fences_are_read_as_models_write_them() {
       -
         p c
   3.
-    p Third",
+    p Third
+    list
+      -
+        p d",
     );
     check_blocks("1. a\n2. b\n\ntext\n\n1. c", "list\n  1.\n    p a\n  2.\n    p b\n·p text\n·list\n  1.\n    p c");
     check_blocks(
@@ -215,8 +218,8 @@ proptest! {
         window in 1usize..60,
     ) {
         let text = pieces.concat();
-        let whole: Vec<_> = BlockReader::with_window(&text, usize::MAX).flatten().collect();
-        let in_windows: Vec<_> = BlockReader::with_window(&text, window).flatten().collect();
+        let whole: Vec<_> = MarkupReader::with_window(&text, usize::MAX).flatten().collect();
+        let in_windows: Vec<_> = MarkupReader::with_window(&text, window).flatten().collect();
         let shown = |blocks: &[Block<'_>]| format!("{blocks:?}");
         prop_assert_eq!(shown(&in_windows), shown(&whole), "{:?}", text);
     }

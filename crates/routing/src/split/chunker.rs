@@ -1,185 +1,437 @@
-//! Walks through a text once from cut to cut, and closes and reopens what a cut goes through.
+//! Walks through the leaves of a text from cut to cut.
 
-use std::ops::Range;
+use std::collections::VecDeque;
 
-use satchel_domain::capabilities::TextUnit;
+use satchel_markup::{MarkupReader, TextSize};
 
 use super::{
-    structure::{CodeBlock, MarkdownStructure},
-    units,
+    ChunkLimits,
+    code::{code_cut, code_reach},
+    compose::{ChunkPiece, compose},
+    cut::CutKind,
+    leaves::{
+        ContainerKind, LeafCollector, LeafContainer, TextLeaf, TextLeafKind, document_size, lead_units, prefix_units,
+    },
+    prose::{Budget, Prose, ProsePosition, ProseReach, Writing},
+    rows::{RowPosition, TableText},
+    tokens::Tokens,
+    visible::{visible_characters, without_blanks},
 };
 
-/// What a chunk must stay within.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ChunkLimits {
-    /// The most units of a chunk.
-    pub(super) max: usize,
-    /// The unit.
-    pub(super) unit: TextUnit,
-    /// Whether the markers of spans count.
-    pub(super) count_markers: bool,
-    /// The most formatted spans of a chunk.
-    pub(super) max_entities: usize,
+/// A position in a leaf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LeafPosition {
+    Start,
+    Prose(ProsePosition),
+    /// A byte of code.
+    Code(usize),
+    Row(RowPosition),
+    End,
 }
 
-/// Where the walk stands at the beginning of a chunk.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ChunkStart {
-    /// The byte.
-    pub(super) at: usize,
-    /// The next marker.
-    pub(super) marker: usize,
-    /// The first code block that ends behind it.
-    pub(super) block: usize,
-    /// The next entity.
-    pub(super) entity: usize,
-    /// The open spans that are closed and reopened at a cut, outermost first.
-    pub(super) open: Vec<usize>,
-    /// How many spans are open within these.
-    pub(super) unmarked: usize,
+/// Where a chunk ends: after so many leaves, or within the next one.
+struct ChunkEnd {
+    leaves: usize,
+    /// Where it ends in the next leaf, and where the next chunk begins.
+    inside: Option<(LeafPosition, LeafPosition)>,
+    /// Whether all of it was measured to fit.
+    is_fitting: bool,
 }
 
-/// A text, what it is made of, and what its chunks must stay within.
+impl ChunkEnd {
+    fn between(leaves: usize, is_fitting: bool) -> Self {
+        Self { leaves, inside: None, is_fitting }
+    }
+}
+
+/// A boundary between leaves at which a chunk might end.
+struct Boundary {
+    leaves: usize,
+    kind: CutKind,
+    units: usize,
+}
+
+/// Places within the leaf that no longer fits.
+#[derive(Default)]
+struct InnerCuts {
+    /// The best one that leaves no tiny chunk.
+    preferred: Option<(CutKind, LeafPosition)>,
+    /// The best one.
+    any: Option<(CutKind, LeafPosition)>,
+    /// One that goes through a span, or through a word.
+    last_resort: Option<LeafPosition>,
+}
+
 pub(super) struct Chunker<'text> {
-    pub(super) text: &'text str,
-    pub(super) structure: &'text MarkdownStructure,
-    pub(super) limits: &'text ChunkLimits,
+    source: &'text str,
+    limits: ChunkLimits,
+    reader: MarkupReader<'text>,
+    collector: LeafCollector<'text>,
+    leaves: VecDeque<TextLeaf<'text>>,
+    /// Where the next chunk begins in the first leaf.
+    start: LeafPosition,
+    /// The tokens of the leaf with this number.
+    tokens: Option<(usize, Tokens)>,
 }
 
-/// Hands the chunks of a text to `take`, in order, none of them blank, each with whether it is sure to be read alone as
-/// it is read in the text.
-pub(super) fn for_each_chunk(
-    text: &str,
-    structure: &MarkdownStructure,
-    limits: &ChunkLimits,
-    emit: &mut dyn FnMut(String, bool),
-) {
-    let chunker = Chunker { text, structure, limits };
-    let mut position = ChunkStart::default();
-    while position.at < text.len() {
-        let cut = chunker.find_cut(&position);
-        let next = chunker.advance_to(&position, cut);
-        if let Some(chunk) = chunker.build_chunk(&position, &next) {
-            emit(chunk, chunker.is_seam(position.at) && chunker.is_seam(next.at));
+impl<'text> Chunker<'text> {
+    pub(super) fn new(source: &'text str, limits: ChunkLimits) -> Self {
+        Self {
+            source,
+            limits,
+            reader: MarkupReader::new(source),
+            collector: LeafCollector::new(source, limits.measure, limits.max / 2),
+            leaves: VecDeque::new(),
+            start: LeafPosition::Start,
+            tokens: None,
         }
-        position = next;
-    }
-}
-
-impl Chunker<'_> {
-    pub(super) fn marker_cost(&self, range: &Range<usize>) -> usize {
-        if self.limits.count_markers { self.units_of(&self.text[range.clone()]) } else { 0 }
     }
 
-    pub(super) fn units_of(&self, text: &str) -> usize {
-        units(text, self.limits.unit)
+    /// Hands over the chunks in order, none of them blank; as an error one that is too long when it is read alone.
+    pub(super) fn for_each_chunk(mut self, emit: &mut dyn FnMut(Result<String, String>)) {
+        while self.load(0) {
+            let end = self.find_end();
+            if let Some(chunk) = self.build_chunk(&end) {
+                emit(chunk);
+            }
+            self.advance(end);
+        }
     }
 
-    /// Whether no block goes through this position, and none could if the text began or ended here.
-    fn is_seam(&self, at: usize) -> bool {
-        self.structure.seams.binary_search(&at).is_ok()
+    /// Whether there is a leaf with this index.
+    fn load(&mut self, index: usize) -> bool {
+        while self.leaves.len() <= index {
+            let Some(blocks) = self.reader.next() else { return false };
+            for block in blocks {
+                self.collector.collect(block, &mut self.leaves);
+            }
+        }
+        true
     }
 
-    /// Whether a span is closed and reopened when it is cut; one with very long markers, or within very many spans, is
-    /// left open, so that a chunk always has room for more than what it repeats.
-    fn can_reopen(&self, span: usize) -> bool {
-        let span = &self.structure.spans[span];
-        span.nesting <= self.limits.max / 4 && span.depth <= self.limits.max_entities.div_ceil(2)
+    fn is_inside(&self) -> bool {
+        self.start != LeafPosition::Start
     }
 
-    /// The block whose code goes on at this position, if its fence is short enough to be repeated.
-    pub(super) fn reopened_block(&self, position: &ChunkStart) -> Option<&CodeBlock> {
-        let block = self.structure.blocks.get(position.block)?;
-        let inside = block.code.start < position.at && position.at < block.code.end;
-        (inside && self.can_cut(block)).then_some(block)
+    /// Whether the marks of a container are written in the chunk that begins here: an item that began in an earlier one
+    /// has none.
+    fn is_active(&self, container: &LeafContainer) -> bool {
+        let first = self.leaves[0].number;
+        let begins_here = container.first_leaf > first || (container.first_leaf == first && !self.is_inside());
+        begins_here || matches!(container.kind, ContainerKind::Quote | ContainerKind::QuoteToEnd)
     }
 
-    pub(super) fn can_cut(&self, block: &CodeBlock) -> bool {
-        block.opening.len() + block.closing.len().max(block.fence.len()) + 2 <= self.limits.max / 2
+    /// The line breaks before a leaf of the chunk that begins here.
+    fn breaks_before(&self, index: usize) -> usize {
+        if index == 0 {
+            return 0;
+        }
+        let before = &self.leaves[index - 1];
+        let is_text = matches!(before.kind, TextLeafKind::Prose { .. } | TextLeafKind::Html(_));
+        let is_in_item = before.containers.iter().any(|container| {
+            !matches!(container.kind, ContainerKind::Quote | ContainerKind::QuoteToEnd) && self.is_active(container)
+        });
+        let is_continued = before.containers.iter().any(|container| !self.is_active(container));
+        // Text without the mark of its item must not continue into what is behind it.
+        let needs_blank = is_text && !is_in_item && (is_continued || (index == 1 && self.is_inside()));
+        if self.leaves[index].blank_before || needs_blank { 2 } else { 1 }
     }
 
-    pub(super) fn closer_cost(&self, span: usize) -> usize {
-        if self.can_reopen(span) { self.marker_cost(&self.structure.spans[span].close) } else { 0 }
+    /// What is left for a leaf behind the marks before it.
+    fn budget(&self, index: usize, used: TextSize) -> Option<Budget> {
+        let (leaf, limits) = (&self.leaves[index], &self.limits);
+        let lead = lead_units(leaf, self.breaks_before(index), &limits.measure, |container| self.is_active(container));
+        let first = if index == 0 { 0 } else { leaf.continued };
+        let spans: usize = leaf.containers[first..].iter().map(|container| container.spans).sum();
+        Some(Budget {
+            units: limits.max.checked_sub(used.units + lead)?,
+            spans: limits.max_spans.checked_sub(used.spans + spans)?,
+            prefix: prefix_units(leaf, &limits.measure, |container| self.is_active(container)),
+            max: (limits.max, limits.max_spans),
+            is_fresh: index == 0,
+        })
     }
 
-    fn advance_to(&self, from: &ChunkStart, at: usize) -> ChunkStart {
-        let mut next = ChunkStart { at, ..from.clone() };
-        while let Some(marker) = self.structure.markers.get(next.marker).filter(|marker| marker.range.end <= at) {
-            match (self.can_reopen(marker.span), marker.opens) {
-                (true, true) => next.open.push(marker.span),
-                (true, false) => {
-                    if let Some(index) = next.open.iter().rposition(|span| *span == marker.span) {
-                        next.open.remove(index);
-                    }
+    /// The size of a leaf, from where the chunk begins in it; `None` if that is more than it may be.
+    fn fitting_size(&mut self, index: usize, budget: &Budget) -> Option<TextSize> {
+        let size = match (index, self.start.clone()) {
+            (0, LeafPosition::Prose(from)) => {
+                let heading = self.heading_size(0);
+                let rest = Budget { units: budget.units.checked_sub(heading.units)?, ..*budget };
+                match self.prose(0, |prose| prose.reach(&from, &rest))? {
+                    ProseReach::Everything(size) => size + heading,
+                    ProseReach::UpTo { .. } => return None,
                 }
-                (false, true) => next.unmarked += 1,
-                (false, false) => next.unmarked = next.unmarked.saturating_sub(1),
             }
-            next.marker += 1;
-        }
-        while self.structure.blocks.get(next.block).is_some_and(|block| block.range.end <= at) {
-            next.block += 1;
-        }
-        while self.structure.entities.get(next.entity).is_some_and(|start| *start < at) {
-            next.entity += 1;
-        }
-        next
+            (0, LeafPosition::Code(from)) => self.fitting_code(from, budget)?,
+            (0, LeafPosition::Row(from)) => self.fitting_rows(&from, budget)?,
+            _ => self.leaves[index].size,
+        };
+        let units = size.units + size.breaks * (1 + budget.prefix);
+        (units <= budget.units && size.spans <= budget.spans).then_some(TextSize { units, breaks: 0, ..size })
     }
 
-    /// The chunk between two positions with what it needs to stand alone; `None` when it would be blank.
-    fn build_chunk(&self, from: &ChunkStart, to: &ChunkStart) -> Option<String> {
-        let mut chunk = String::new();
-        let reopened_block = self.reopened_block(from);
-        let mut rest = from.at;
-        if let Some(block) = reopened_block {
-            let end = to.at.min(block.code.end);
-            let first_gap = block.gaps.partition_point(|gap| gap.end <= rest);
-            for gap in block.gaps[first_gap..].iter().take_while(|gap| gap.start < end) {
-                chunk.push_str(&self.text[rest..gap.start.max(rest)]);
-                rest = gap.end.min(end);
-            }
-            chunk.push_str(&self.text[rest..end]);
-            if to.at < block.code.end {
-                return (!chunk.trim().is_empty())
-                    .then(|| close_fence(format!("{}{chunk}", block.opening), &block.fence));
-            }
-            chunk = close_fence(format!("{}{chunk}", block.opening), &block.fence);
-            rest = to.at.min(block.range.end);
-            let after_block = &self.text[rest..to.at];
-            if !after_block.starts_with('\n') && !after_block.trim().is_empty() {
-                chunk.push('\n');
-            }
-            chunk.push_str(after_block);
-        } else {
-            from.open.iter().for_each(|span| chunk.push_str(&self.text[self.structure.spans[*span].open.clone()]));
-            let body = self.text[from.at..to.at].trim_start();
-            let body_start = to.at - body.len();
-            // The indentation of an indented block is what makes it one.
-            if self.structure.blocks[from.block..]
-                .first()
-                .is_some_and(|b| b.closing.is_empty() && b.code.start == body_start)
-            {
-                chunk.push_str("    ");
-            }
-            chunk.push_str(body);
-            if body.is_empty() {
-                return None;
-            }
-        }
-        if let Some(block) = self.reopened_block(to) {
-            return Some(if block.closing.is_empty() { chunk } else { close_fence(chunk, &block.closing) });
-        }
-        chunk.truncate(chunk.trim_end().len());
-        to.open.iter().rev().for_each(|span| chunk.push_str(&self.text[self.structure.spans[*span].close.clone()]));
-        Some(chunk)
+    fn fitting_code(&self, from: usize, budget: &Budget) -> Option<TextSize> {
+        let TextLeafKind::Code(code) = &self.leaves[0].kind else { return None };
+        let measure = &self.limits.measure;
+        Some(measure.code_lines(&code.text[from..]) + measure.fences(&code.text, &code.language()))
+            .filter(|size| size.units <= budget.units)
     }
-}
 
-/// The lines with the fence that closes them on a line of its own.
-fn close_fence(mut lines: String, fence: &str) -> String {
-    if !lines.ends_with('\n') {
-        lines.push('\n');
+    fn fitting_rows(&self, from: &RowPosition, budget: &Budget) -> Option<TextSize> {
+        let table = self.table(0)?;
+        let is_fitting = from.cell.is_none() && table.reach(from.row, budget) == table.table.rows.len();
+        is_fitting.then(|| table.size_from(from.row))
     }
-    lines.push_str(fence);
-    lines
+
+    fn heading_size(&self, index: usize) -> TextSize {
+        match self.leaves[index].kind {
+            TextLeafKind::Prose { level: Some(level), .. } => self.limits.measure.heading(level),
+            _ => TextSize::default(),
+        }
+    }
+
+    fn table(&self, index: usize) -> Option<TableText<'_, 'text>> {
+        let TextLeafKind::Table(table) = &self.leaves[index].kind else { return None };
+        Some(TableText { source: self.source, table, measure: &self.limits.measure })
+    }
+
+    /// Does something with the tokens of a leaf; `None` if it has no text.
+    fn prose<T>(&mut self, index: usize, use_prose: impl FnOnce(Prose<'_>) -> T) -> Option<T> {
+        let leaf = &self.leaves[index];
+        let TextLeafKind::Prose { content, .. } = &leaf.kind else { return None };
+        if self.tokens.as_ref().is_none_or(|(number, _)| *number != leaf.number) {
+            self.tokens = Some((leaf.number, Tokens::new(content, self.source, &self.limits.measure)));
+        }
+        let (_, tokens) = self.tokens.as_ref()?;
+        Some(use_prose(Prose { source: self.source, tokens, measure: &self.limits.measure }))
+    }
+
+    /// The best place at which to end the chunk that begins here.
+    fn find_end(&mut self) -> ChunkEnd {
+        let mut used = TextSize::default();
+        let mut boundaries: Vec<Boundary> = Vec::new();
+        let mut index = 0;
+        while self.load(index) {
+            if index == 0 {
+                self.prepare_first();
+            }
+            let kind = if self.leaves[index].blank_before { CutKind::Paragraph } else { CutKind::Line };
+            if index > 0 {
+                boundaries.push(Boundary { leaves: index, kind, units: used.units });
+            }
+            let budget = self.budget(index, used);
+            let size = budget.as_ref().and_then(|budget| self.fitting_size(index, budget));
+            let Some(size) = size else { return self.choose_end(index, budget, &boundaries) };
+            if let Some(budget) = budget {
+                used.units = self.limits.max - budget.units + size.units;
+                used.spans = self.limits.max_spans - budget.spans + size.spans;
+            }
+            index += 1;
+        }
+        ChunkEnd::between(index, true)
+    }
+
+    fn choose_end(&mut self, index: usize, budget: Option<Budget>, boundaries: &[Boundary]) -> ChunkEnd {
+        let min = self.limits.max / 3;
+        let inner = budget.map(|budget| self.inner_cuts(index, &budget, min)).unwrap_or_default();
+        let inside = |part: LeafPosition| Some(part);
+        let boundary = |kind: CutKind, is_early: bool| {
+            boundaries.iter().rev().find(|boundary| boundary.kind == kind && (boundary.units < min) == is_early)
+        };
+        let preferred = |kinds: std::ops::RangeInclusive<CutKind>| {
+            inner.preferred.clone().filter(|(kind, _)| kinds.contains(kind)).map(|(_, part)| part)
+        };
+        let at_boundary = |boundary: &Boundary| ChunkEnd::between(boundary.leaves, true);
+        let part = preferred(CutKind::Paragraph..=CutKind::Paragraph);
+        if let (None, Some(boundary)) = (&part, boundary(CutKind::Paragraph, false)) {
+            return at_boundary(boundary);
+        }
+        if let (None, Some(boundary)) = (&part, boundary(CutKind::Line, false)) {
+            return at_boundary(boundary);
+        }
+        let part = part.or_else(|| preferred(CutKind::Line..=CutKind::Word));
+        if let (None, Some(boundary)) =
+            (&part, boundary(CutKind::Paragraph, true).or_else(|| boundary(CutKind::Line, true)))
+        {
+            return at_boundary(boundary);
+        }
+        let part = part.or_else(|| inner.any.map(|(_, part)| part)).or(inner.last_resort).and_then(inside);
+        match part {
+            Some(part) => self.end_inside(index, part),
+            // Nothing in it can be cut: it is a chunk by itself.
+            None => ChunkEnd::between(index.max(1), false),
+        }
+    }
+
+    /// The end of a chunk within a leaf.
+    fn end_inside(&mut self, index: usize, part: LeafPosition) -> ChunkEnd {
+        let next = match &part {
+            LeafPosition::Prose(position) => self.prose(index, |prose| {
+                let next = prose.skip_blanks(position.clone());
+                (next.token < prose.tokens.tokens.len()).then_some(LeafPosition::Prose(next))
+            }),
+            LeafPosition::Code(at) => match &self.leaves[index].kind {
+                TextLeafKind::Code(code) => Some((*at < code.text.len()).then_some(part.clone())),
+                _ => None,
+            },
+            LeafPosition::Row(position) => {
+                self.table(index).map(|table| (position.row < table.table.rows.len()).then_some(part.clone()))
+            }
+            LeafPosition::Start | LeafPosition::End => None,
+        };
+        match next.flatten() {
+            Some(next) => ChunkEnd { leaves: index, inside: Some((part, next)), is_fitting: true },
+            None => ChunkEnd::between(index + 1, false),
+        }
+    }
+
+    /// Where a leaf might be cut that no longer fits.
+    fn inner_cuts(&mut self, index: usize, budget: &Budget, min: usize) -> InnerCuts {
+        let start = if index == 0 { self.start.clone() } else { LeafPosition::Start };
+        let used = self.limits.max - budget.units;
+        match &self.leaves[index].kind {
+            TextLeafKind::Prose { .. } => self.prose_cuts(index, start, budget, min.saturating_sub(used)),
+            TextLeafKind::Code(code) => {
+                let from = if let LeafPosition::Code(from) = start { from } else { 0 };
+                let measure = &self.limits.measure;
+                let fences = measure.fences(&code.text, &code.language());
+                let free = budget.units.saturating_sub(fences.units + fences.breaks * (1 + budget.prefix));
+                if budget.spans == 0 && !budget.is_fresh {
+                    return InnerCuts::default();
+                }
+                let reach = code_reach(&code.text, from, free, budget.prefix, measure);
+                let (kind, at) = code_cut(&code.text, from, reach);
+                let is_line = kind == CutKind::CodeLine;
+                InnerCuts {
+                    preferred: is_line.then_some((kind, LeafPosition::Code(at))),
+                    any: is_line.then_some((kind, LeafPosition::Code(at))),
+                    last_resort: budget.is_fresh.then_some(LeafPosition::Code(at)),
+                }
+            }
+            TextLeafKind::Table(_) => self.row_cuts(index, &start, budget),
+            _ => InnerCuts::default(),
+        }
+    }
+
+    fn prose_cuts(&mut self, index: usize, start: LeafPosition, budget: &Budget, missing: usize) -> InnerCuts {
+        let heading = self.heading_size(index);
+        let budget = Budget { units: budget.units.saturating_sub(heading.units), ..*budget };
+        let cuts = self.prose(index, |prose| {
+            let from = if let LeafPosition::Prose(from) = start { from } else { prose.first_position() };
+            let ProseReach::UpTo { token, at } = prose.reach(&from, &budget) else { return InnerCuts::default() };
+            // About as far as a third of a chunk.
+            let low = from.at + at.saturating_sub(from.at) * missing.min(budget.units) / budget.units.max(1);
+            let part = |at: usize| LeafPosition::Prose(prose.position_at(&from, at));
+            let find = |low: usize, worst: CutKind| {
+                prose.last_cut(&from, (token, at), low, worst).map(|(kind, at)| (kind, part(at)))
+            };
+            let preferred = find(low, CutKind::Word);
+            let any = preferred.clone().or_else(|| find(0, CutKind::Word));
+            let last_resort = if any.is_some() || !budget.is_fresh {
+                None
+            } else {
+                let in_span = find(low, CutKind::WordInSpan).or_else(|| find(0, CutKind::WordInSpan));
+                let in_span = in_span.map(|(_, part)| part);
+                in_span.or_else(|| Some(part(prose.forced_cut(&from, (token, at)))))
+            };
+            InnerCuts { preferred, any, last_resort }
+        });
+        cuts.unwrap_or_default()
+    }
+
+    fn row_cuts(&self, index: usize, start: &LeafPosition, budget: &Budget) -> InnerCuts {
+        let Some(table) = self.table(index) else { return InnerCuts::default() };
+        let from = if let LeafPosition::Row(from) = start { from.clone() } else { RowPosition::default() };
+        let reach = if from.cell.is_some() { from.row } else { table.reach(from.row, budget) };
+        if reach > from.row {
+            let part = LeafPosition::Row(RowPosition { row: reach, cell: None });
+            let cut = Some((CutKind::CodeLine, part));
+            return InnerCuts { preferred: cut.clone(), any: cut, last_resort: None };
+        }
+        let last_resort = budget.is_fresh.then(|| LeafPosition::Row(table.cut_row(&from, budget)));
+        InnerCuts { last_resort, ..InnerCuts::default() }
+    }
+
+    /// Makes code of the first leaf if it has to be cut and can't be.
+    fn prepare_first(&mut self) {
+        let Some(budget) = self.budget(0, TextSize::default()).filter(|_| !self.is_inside()) else { return };
+        let (source, measure) = (self.source, &self.limits.measure);
+        let leaf = &mut self.leaves[0];
+        let units = leaf.size.units + leaf.size.breaks * (1 + budget.prefix);
+        if units <= budget.units && leaf.size.spans <= budget.spans {
+            return;
+        }
+        let has_wide_head = match &leaf.kind {
+            TextLeafKind::Table(table) => {
+                let head = TableText { source, table, measure }.head_size();
+                head.units + head.breaks * (1 + budget.prefix) > budget.units / 2 || head.spans > budget.spans / 2
+            }
+            _ => false,
+        };
+        leaf.make_divisible(source, measure, has_wide_head);
+    }
+
+    /// The chunk that ends here; `None` if it would be blank.
+    fn build_chunk(&mut self, end: &ChunkEnd) -> Option<Result<String, String>> {
+        let has_next = end.inside.is_none() && self.load(end.leaves);
+        let count = end.leaves + usize::from(end.inside.is_some());
+        let pieces: Vec<ChunkPiece<'_, '_>> = (0..count)
+            .map(|index| ChunkPiece {
+                leaf: &self.leaves[index],
+                from: if index == 0 { self.start.clone() } else { LeafPosition::Start },
+                to: match &end.inside {
+                    Some((part, _)) if index == end.leaves => part.clone(),
+                    _ => LeafPosition::End,
+                },
+                breaks: self.breaks_before(index),
+            })
+            .collect();
+        let is_active = |container: &LeafContainer| self.is_active(container);
+        let is_whole = end.is_fitting
+            && !self.is_inside()
+            && end.inside.is_none()
+            && self.is_certain(&pieces, has_next.then_some(count));
+        let chunk = compose(&pieces, self.source, &self.limits, Writing::AsWritten, &is_active)?;
+        if is_whole {
+            return Some(Ok(chunk));
+        }
+        // Alone, a chunk may be read otherwise than in the whole.
+        let mut expected = String::new();
+        pieces.iter().for_each(|piece| piece.push_plain(self.source, &self.limits, &mut expected));
+        let expected = without_blanks(&expected);
+        if self.is_within_limits(&chunk) && visible_characters(&chunk) == expected {
+            return Some(Ok(chunk));
+        }
+        let escaped = compose(&pieces, self.source, &self.limits, Writing::Escaped, &is_active)?;
+        if self.is_within_limits(&escaped) { Some(Ok(escaped)) } else { Some(Err(chunk)) }
+    }
+
+    fn is_within_limits(&self, chunk: &str) -> bool {
+        let document = satchel_markup::Document::parse(chunk);
+        self.limits.allow(document_size(&document, &self.limits.measure))
+    }
+
+    /// Whether what is read alone is sure to mean what it means in the text: whole blocks between blank lines.
+    fn is_certain(&self, pieces: &[ChunkPiece<'_, '_>], next: Option<usize>) -> bool {
+        let is_indented = |leaf: &TextLeaf<'_>| {
+            let before = &self.source[..leaf.block.start];
+            !(before.is_empty() || before.ends_with('\n')) || self.source[leaf.block.start..].starts_with([' ', '\t'])
+        };
+        let begins_apart =
+            |leaf: &TextLeaf<'_>| leaf.begins_block && (leaf.blank_before || leaf.number == 0) && !is_indented(leaf);
+        let are_whole = |pieces: &[ChunkPiece<'_, '_>]| {
+            pieces.last().is_some_and(|piece| piece.leaf.ends_block)
+                && pieces.iter().all(|piece| !piece.leaf.is_rewritten)
+        };
+        !self.reader.has_definitions()
+            && pieces.first().is_some_and(|piece| begins_apart(piece.leaf))
+            && next.is_none_or(|next| begins_apart(&self.leaves[next]))
+            && are_whole(pieces)
+    }
+
+    fn advance(&mut self, end: ChunkEnd) {
+        self.leaves.drain(..end.leaves);
+        self.start = end.inside.map_or(LeafPosition::Start, |(_, next)| next);
+    }
 }

@@ -6,6 +6,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::*;
 
+mod measures;
+mod parts;
+
 fn limit(max: usize) -> TextLimit {
     TextLimit { unit: TextUnit::Utf16, max: Some(max), entities: None }
 }
@@ -14,9 +17,10 @@ fn source(max: usize) -> TextLimit {
     TextLimit { unit: TextUnit::Utf16Source, ..limit(max) }
 }
 
-/// The characters that no marker, fence or white space is made of; infos of fences are in upper case and left out.
+/// The characters that no marker, fence or white space is made of; infos of fences are in upper case and left out, and so
+/// are digits, since items count on from chunk to chunk.
 fn words(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace() && !c.is_ascii_punctuation() && !c.is_ascii_uppercase()).collect()
+    text.chars().filter(|c| c.is_ascii_lowercase() || !(c.is_ascii() || c.is_whitespace())).collect()
 }
 
 #[test]
@@ -55,7 +59,7 @@ fn the_best_place_is_chosen() {
 
 #[test]
 fn fences_are_closed_and_reopened_with_their_language() {
-    let lines: String = (0..20).map(|n| format!("    let x{n} = {n};\n")).collect();
+    let lines: String = (0..30).map(|n| format!("    let x{n} = {n};\n")).collect();
     let chunks = split(&format!("Look:\n\n```rust\n{lines}```\n\nDone."), &limit(120));
     assert!(chunks.len() > 3);
     for chunk in &chunks[1..chunks.len() - 1] {
@@ -67,12 +71,12 @@ fn fences_are_closed_and_reopened_with_their_language() {
 
 #[test]
 fn quoted_listed_and_nested_fences_are_preserved() {
-    let quoted: String = (0..20).map(|n| format!("> line{n}\n")).collect();
-    let listed: String = (0..20).map(|n| format!("  line{n}\n")).collect();
-    let inner: String = (0..20).map(|n| format!("```\nline{n}\n```\n")).collect();
-    let indented: String = (0..20).map(|n| format!("    line{n} **x**\n")).collect();
+    let quoted: String = (0..40).map(|n| format!("> line{n}\n")).collect();
+    let listed: String = (0..40).map(|n| format!("  line{n}\n")).collect();
+    let inner: String = (0..40).map(|n| format!("```\nline{n}\n```\n")).collect();
+    let indented: String = (0..40).map(|n| format!("    line{n} **x**\n")).collect();
     for (name, text, again, end) in [
-        ("quote", format!("> ```rust\n{quoted}> ```\n"), "```rust\nline", "\n```"),
+        ("quote", format!("> ```rust\n{quoted}> ```\n"), "> ```rust\n> line", "\n> ```"),
         ("list", format!("- ```rust\n{listed}  ```\n"), "```rust\nline", "\n```"),
         ("longer", format!("````md\n{inner}````\n"), "````md\n", "\n````"),
         ("tildes", format!("~~~md\n{inner}~~~\n"), "~~~md\n", "\n~~~"),
@@ -258,31 +262,6 @@ proptest! {
             for chunk in split(&text, &limit) {
                 prop_assert!(fits(&chunk, &limit), "{limit:?}: {chunk:?}");
             }
-        }
-    }
-
-    #[test]
-    fn windowed_parse_equals_whole_parse(pieces in proptest::collection::vec(
-        prop_oneof![
-            3 => markdown(),
-            1 => Just("\n\n".to_owned()),
-            1 => prop::sample::select(vec![
-                "\n\n<!-- a\n\nb", "-->\n\n", "\n\n<div>\n\n", "\n\n<pre>\n\n", "</pre>", "\n\n[a]: /b\n\n", "[a]", "[a]:\n/b\n\n",
-                "\n\n```\n\n", "\n\n- ```\n\n", "\n\n- a\n\n", "\n\n> a\n\n", "\n\n    code\n\n", "\r\n\r\n", "\n\n===\n\n", "\n\n* * *\n\n",
-            ]).prop_map(str::to_owned),
-        ], 0..4,
-    ), window in 1usize..60) {
-        let text = pieces.concat();
-        let whole = windows::parse_in_windows(&text, usize::MAX);
-        let in_windows = windows::parse_in_windows(&text, window);
-        let shown = |read: &MarkdownStructure| format!("{:?}", (&read.spans, &read.markers, &read.blocks, &read.entities));
-        prop_assert_eq!(shown(&in_windows), shown(&whole), "{:?}", text);
-        // Where there is a seam, both sides are read alone as they are together.
-        for seam in in_windows.seams.iter().take(3) {
-            let (before, behind) = text.split_at(*seam);
-            let (before, behind) = (windows::parse_in_windows(before, usize::MAX), windows::parse_in_windows(behind, usize::MAX));
-            prop_assert_eq!(before.entities.len() + behind.entities.len(), whole.entities.len(), "{} in {:?}", seam, text);
-            prop_assert_eq!(before.markers.len() + behind.markers.len(), whole.markers.len(), "{} in {:?}", seam, text);
         }
     }
 }

@@ -43,7 +43,7 @@ impl<'text> PassageReader<'_, 'text> {
     pub(super) fn open_code(&mut self, kind: &CodeBlockKind<'_>, range: Range<usize>) -> bool {
         self.end_implicit_paragraph();
         let (info, start) = match kind {
-            CodeBlockKind::Fenced(info) => (self.mask.unmask(info), range.start),
+            CodeBlockKind::Fenced(info) => (self.mask.unmask_label(info), range.start),
             CodeBlockKind::Indented => {
                 let before = self.source[..range.start].bytes().rev();
                 let indent = before.take_while(|byte| matches!(byte, b' ' | b'\t')).count();
@@ -90,12 +90,12 @@ impl<'text> PassageReader<'_, 'text> {
             let at = at.start + range.start..at.end + range.start;
             match event {
                 Event::Start(tag) if is_span(&tag.to_end()) => {
-                    let is_opened = self.start(tag, at);
+                    let is_opened = self.open_element(tag, at);
                     self.opened.push(is_opened);
                 }
                 Event::End(tag) if is_span(&tag) => {
                     if self.opened.len() > depth && self.opened.pop() == Some(true) {
-                        self.end(tag, at);
+                        self.close_element(tag, at);
                     }
                 }
                 Event::Start(_) | Event::End(_) | Event::Rule | Event::TaskListMarker(_) => {}

@@ -82,7 +82,7 @@ impl<'text> PassageReader<'_, 'text> {
         let is_underlined = level == 2 && !self.source[range.clone()].starts_with('#');
         let end = content.last().map_or(range.start, |inline| inline.range.end);
         let is_sentence = self.source[range.start..end].trim_end().ends_with(['.', '!', '?', ':', '。', '！', '？'])
-            || content.iter().any(|inline| matches!(inline.kind, InlineKind::Break { .. }));
+            || self.source[range.start..end].contains('\n');
         if is_underlined && is_sentence {
             let underline = self.source[end..range.end].find('-').map_or(range.end, |at| end + at);
             self.push_block(range.start..end, BlockKind::Paragraph(content));
@@ -214,7 +214,7 @@ impl<'text> PassageReader<'_, 'text> {
             }
             NoteKind::Formula { tex, is_display } => {
                 let formula = self.formula(range, tex, *is_display);
-                self.push_inline(range.clone(), InlineKind::Formula(formula));
+                self.push_inline(range.clone(), InlineKind::Formula(Box::new(formula)));
             }
         }
         self.noted_to = range.end;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::super::{
     characters::{is_letter, is_punctuation, is_unspaced, punctuation_of_length},
     mask::MaskBuilder,
-    words::{Word, word_at},
+    names::{Word, word_at},
 };
 
 /// A run that may open a span.
@@ -49,7 +49,7 @@ impl MarkRun {
     /// Whether it is between what could be multiplied, or behind what could be repeated.
     fn is_operator(&self) -> bool {
         let is_operand = is_letter(self.before) || matches!(self.before, ')' | ']' | '}');
-        let begins_operand = is_letter(self.behind) || matches!(self.behind, '(' | '[' | '{' | '\\' | '-' | '.');
+        let begins_operand = is_letter(self.behind) || matches!(self.behind, '(' | '[' | '{' | '-' | '.');
         let is_product = is_operand && begins_operand && !is_unspaced(self.before) && !is_unspaced(self.behind);
         let is_repetition = self.length() == 1 && matches!(self.before, '.' | ']') && !self.behind.is_whitespace();
         self.mark == b'*' && (is_product || is_repetition)

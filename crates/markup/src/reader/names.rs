@@ -22,17 +22,22 @@ pub(super) struct Word {
 
 /// The word around `at`, not before `start` and not behind `end`.
 pub(super) fn word_at(text: &str, at: usize, start: usize, end: usize) -> Word {
-    let begin = text[start..at].char_indices().rev().find(|(_, c)| is_between_words(*c));
+    let begin = text[start..at].char_indices().rev().find(|(_, c)| is_separator(*c));
     let begin = begin.map_or(start, |(offset, c)| start + offset + c.len_utf8());
-    let length = text[at..end].char_indices().find(|(_, c)| is_between_words(*c));
+    let length = text[at..end].char_indices().find(|(_, c)| is_separator(*c));
     let range = begin..length.map_or(end, |(offset, _)| at + offset);
     let word = &text[range.clone()];
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || byte == b'*';
+    if word.bytes().all(is_plain) {
+        return Word { literal: range.start..range.start, range, has_backslashes: false };
+    }
     if is_windows_path(word) || text[range.end..end].starts_with("(ツ)") || text[..range.start].ends_with("(ツ)") {
         return Word { literal: range.clone(), has_backslashes: true, range };
     }
     let bare = without_punctuation(word);
     let is_alone = |outside: Option<char>| outside.is_none_or(char::is_whitespace);
     let is_face = word.contains('_')
+        && !word.contains('\\')
         && !word.contains(char::is_alphanumeric)
         && word.chars().any(|c| c != '_')
         && is_alone(text[start..range.start].chars().next_back())
@@ -50,7 +55,7 @@ pub(super) fn word_at(text: &str, at: usize, start: usize, end: usize) -> Word {
     Word { range, literal, has_backslashes: false }
 }
 
-fn is_between_words(c: char) -> bool {
+fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, '`' | '"' | '<' | '>' | '|' | '(' | ')' | '“' | '”' | '«' | '»') || is_unspaced(c)
 }
 
