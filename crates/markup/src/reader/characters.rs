@@ -3,7 +3,8 @@
 /// Whether a script is written without blanks between words, or with endings right behind a marked word: a mark between
 /// two such letters is markup, and between two letters of any other script it is not.
 pub(super) fn is_unspaced(c: char) -> bool {
-    matches!(u32::from(c),
+    c >= '\u{E00}'
+        && matches!(u32::from(c),
         0x0E00..=0x0EFF // Thai, Lao
         | 0x1000..=0x109F // Myanmar
         | 0x1100..=0x11FF // Hangul letters

@@ -17,6 +17,9 @@ use super::{
 /// The longest run of backticks that begins code here. A longer one hides nothing that would matter.
 const MAX_TICKS: usize = 32;
 
+/// The longest address of a link of which the end is looked for.
+const MAX_ADDRESS_BYTES: usize = 4_096;
+
 /// What may be a mark, or part of one.
 pub(super) const DELIMITERS: &[u8; 11] = b"*_~`\\$|:<[]";
 
@@ -294,7 +297,8 @@ impl<'text> Passage<'_, 'text> {
             return if text[at + 1..self.range.end].starts_with(':') { self.scan_definition(at) } else { at + 1 };
         }
         let mut depth = 0_usize;
-        for (offset, c) in text[at + 1..self.range.end].char_indices() {
+        let limit = text.floor_char_boundary(self.range.end.min(at + 1 + MAX_ADDRESS_BYTES));
+        for (offset, c) in text[at + 1..limit].char_indices() {
             match c {
                 '(' => depth += 1,
                 ')' if depth == 1 => return at + 1 + offset + 1,
@@ -331,8 +335,8 @@ impl<'text> Passage<'_, 'text> {
         let is_blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
         let is_in_word = |c: Option<char>| c.is_some_and(|c| is_letter(c) && !is_unspaced(c));
         if let Some((start, is_padded)) = self.spoiler {
-            let rest = self.scanner.text[end..self.range.end].split('\n').next().unwrap_or_default();
-            let ends_line = rest.trim_end().is_empty();
+            let rest = self.scanner.text[end..self.range.end].trim_start_matches([' ', '\t', '\r']);
+            let ends_line = rest.is_empty() || rest.starts_with('\n');
             let closes = if is_padded { is_blank(before) && ends_line } else { !is_blank(before) };
             if closes && !is_in_word(behind) {
                 self.spoiler = None;
@@ -341,8 +345,8 @@ impl<'text> Passage<'_, 'text> {
                 return end;
             }
         }
-        let line = self.scanner.text[self.range.start..at].rsplit('\n').next().unwrap_or_default();
-        let begins_line = line.trim_start_matches([' ', '\t', '>']).is_empty();
+        let line = self.scanner.text[self.range.start..at].trim_end_matches([' ', '\t', '>']);
+        let begins_line = line.is_empty() || line.ends_with('\n');
         if !is_in_word(before) && (!is_blank(behind) || begins_line) {
             self.spoiler = Some((at, is_blank(behind)));
         }

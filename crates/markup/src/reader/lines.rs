@@ -302,7 +302,7 @@ fn opening_fence(text: &[u8]) -> Option<BlockEnd> {
 }
 
 fn is_line_break(text: &[u8]) -> bool {
-    super::builder::is_line_break(std::str::from_utf8(text).unwrap_or_default())
+    text.starts_with(b"<") && super::builder::is_line_break(std::str::from_utf8(text).unwrap_or_default())
 }
 
 fn is_heading(text: &[u8]) -> bool {

@@ -33,25 +33,65 @@ fn join_lists(blocks: &mut Vec<Block<'_>>, source: &str) {
         return;
     }
     let mut joined: Vec<Block<'_>> = Vec::with_capacity(blocks.len());
-    let mut last_is_joined = false;
+    let mut open: Option<OpenList> = None;
     for mut block in blocks.drain(..) {
-        if let Some(first) = first_number(&block)
-            && let Some(list) = continued_list(&joined, first, source, last_is_joined)
+        if let (Some(first), Some(list)) = (first_number(&block), &mut open)
+            && list.is_continued(&joined, first)
         {
-            let between = joined.split_off(list + 1);
-            append_items(&mut joined[list], between, &mut block);
-            last_is_joined = true;
-        } else if last_is_joined && !block.blank_before && matches!(block.kind, BlockKind::List(_)) {
-            if let Some(list) = joined.last_mut() {
-                list.range.end = block.range.end;
-                append_to_last_item(list, vec![block]);
-            }
+            list.repeated = list.repeated.filter(|number| has_repeated_number(&block, *number, source));
+            list.is_joined = true;
+            let between = joined.split_off(list.index + 1);
+            append_items(&mut joined[list.index], between, &mut block);
+        } else if let Some(list) = open.as_ref().filter(|list| list.takes(&block)) {
+            joined[list.index].range.end = block.range.end;
+            append_to_last_item(&mut joined[list.index], vec![block]);
         } else {
+            let index = joined.len();
+            open = match first_number(&block) {
+                Some(first) => {
+                    let repeated = Some(first).filter(|first| has_repeated_number(&block, *first, source));
+                    Some(OpenList { index, repeated, is_joined: false })
+                }
+                None => open.filter(|_| is_between_items(&block)),
+            };
             joined.push(block);
-            last_is_joined = false;
         }
     }
     *blocks = joined;
+}
+
+/// A list of numbers that blocks behind it may continue.
+struct OpenList {
+    index: usize,
+    /// The number that all its items were written with.
+    repeated: Option<u64>,
+    /// Whether another list was joined to it.
+    is_joined: bool,
+}
+
+impl OpenList {
+    /// Whether a list that begins with `first` continues it: it counts on, or every item was written with the same number.
+    fn is_continued(&self, blocks: &[Block<'_>], first: u64) -> bool {
+        let BlockKind::List(items) = &blocks[self.index].kind else { return false };
+        let last = items.last().and_then(|item| item.number);
+        let counts_on = last.is_some_and(|last| first == last.saturating_add(1));
+        let has_blocks_between = self.is_joined || blocks.len() > self.index + 1;
+        has_blocks_between && (counts_on || self.repeated == Some(first))
+    }
+
+    /// Whether bullets belong to its last item.
+    fn takes(&self, block: &Block<'_>) -> bool {
+        self.is_joined
+            && !block.blank_before
+            && first_number(block).is_none()
+            && matches!(block.kind, BlockKind::List(_))
+    }
+}
+
+/// Whether all items of a list were written with a number.
+fn has_repeated_number(block: &Block<'_>, number: u64, source: &str) -> bool {
+    let BlockKind::List(items) = &block.kind else { return false };
+    items.iter().all(|item| written_number(item, source) == Some(number))
 }
 
 /// The index of the first block of a list of numbers that blocks behind these might continue; their number if there is
@@ -71,19 +111,6 @@ fn first_number(block: &Block<'_>) -> Option<u64> {
         BlockKind::List(items) => items.first()?.number,
         _ => None,
     }
-}
-
-/// The list of numbers that a list beginning with `first` continues: with nothing but bullets and code between them.
-fn continued_list(blocks: &[Block<'_>], first: u64, source: &str, last_is_joined: bool) -> Option<usize> {
-    let index = blocks.iter().rposition(|block| first_number(block).is_some())?;
-    let between = &blocks[index + 1..];
-    let BlockKind::List(items) = &blocks[index].kind else { return None };
-    let last = items.last()?.number?;
-    // Either it counts on, or every item was written with the same number.
-    let counts_on = first == last.saturating_add(1);
-    let repeats = items.iter().all(|item| written_number(item, source) == Some(first));
-    ((last_is_joined || !between.is_empty()) && between.iter().all(is_between_items) && (counts_on || repeats))
-        .then_some(index)
 }
 
 /// The number in the mark of an item.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use satchel_markup::{MarkupReader, TextSize};
+use satchel_markup::{Document, MarkupReader, TextSize};
 
 use super::{
     ChunkLimits,
@@ -14,7 +14,6 @@ use super::{
     },
     prose::{Budget, Prose, ProsePosition, ProseReach, Writing},
     rows::{RowPosition, TableText},
-    tokens::Tokens,
     visible::{visible_characters, without_blanks},
 };
 
@@ -70,8 +69,6 @@ pub(super) struct Chunker<'text> {
     leaves: VecDeque<TextLeaf<'text>>,
     /// Where the next chunk begins in the first leaf.
     start: LeafPosition,
-    /// The tokens of the leaf with this number.
-    tokens: Option<(usize, Tokens)>,
 }
 
 impl<'text> Chunker<'text> {
@@ -83,7 +80,6 @@ impl<'text> Chunker<'text> {
             collector: LeafCollector::new(source, limits.measure, limits.max / 2),
             leaves: VecDeque::new(),
             start: LeafPosition::Start,
-            tokens: None,
         }
     }
 
@@ -153,12 +149,12 @@ impl<'text> Chunker<'text> {
     }
 
     /// The size of a leaf, from where the chunk begins in it; `None` if that is more than it may be.
-    fn fitting_size(&mut self, index: usize, budget: &Budget) -> Option<TextSize> {
+    fn fitting_size(&self, index: usize, budget: &Budget) -> Option<TextSize> {
         let size = match (index, self.start.clone()) {
             (0, LeafPosition::Prose(from)) => {
                 let heading = self.heading_size(0);
                 let rest = Budget { units: budget.units.checked_sub(heading.units)?, ..*budget };
-                match self.prose(0, |prose| prose.reach(&from, &rest))? {
+                match self.prose(0)?.reach(&from, &rest) {
                     ProseReach::Everything(size) => size + heading,
                     ProseReach::UpTo { .. } => return None,
                 }
@@ -174,8 +170,9 @@ impl<'text> Chunker<'text> {
     fn fitting_code(&self, from: usize, budget: &Budget) -> Option<TextSize> {
         let TextLeafKind::Code(code) = &self.leaves[0].kind else { return None };
         let measure = &self.limits.measure;
-        Some(measure.code_lines(&code.text[from..]) + measure.fences(&code.text, &code.language()))
-            .filter(|size| size.units <= budget.units)
+        let fences = self.leaves[0].fences(self.source, &self.limits)?;
+        let reach = code_reach(&code.text, from, budget.units, budget.prefix, measure);
+        (reach == code.text.len()).then(|| measure.code_lines(&code.text[from..]) + fences.size)
     }
 
     fn fitting_rows(&self, from: &RowPosition, budget: &Budget) -> Option<TextSize> {
@@ -196,15 +193,9 @@ impl<'text> Chunker<'text> {
         Some(TableText { source: self.source, table, measure: &self.limits.measure })
     }
 
-    /// Does something with the tokens of a leaf; `None` if it has no text.
-    fn prose<T>(&mut self, index: usize, use_prose: impl FnOnce(Prose<'_>) -> T) -> Option<T> {
-        let leaf = &self.leaves[index];
-        let TextLeafKind::Prose { content, .. } = &leaf.kind else { return None };
-        if self.tokens.as_ref().is_none_or(|(number, _)| *number != leaf.number) {
-            self.tokens = Some((leaf.number, Tokens::new(content, self.source, &self.limits.measure)));
-        }
-        let (_, tokens) = self.tokens.as_ref()?;
-        Some(use_prose(Prose { source: self.source, tokens, measure: &self.limits.measure }))
+    /// The text of a leaf; `None` if it is something else.
+    fn prose(&self, index: usize) -> Option<Prose<'_>> {
+        self.leaves[index].prose(self.source, &self.limits.measure)
     }
 
     /// The best place at which to end the chunk that begins here.
@@ -232,10 +223,9 @@ impl<'text> Chunker<'text> {
         ChunkEnd::between(index, true)
     }
 
-    fn choose_end(&mut self, index: usize, budget: Option<Budget>, boundaries: &[Boundary]) -> ChunkEnd {
+    fn choose_end(&self, index: usize, budget: Option<Budget>, boundaries: &[Boundary]) -> ChunkEnd {
         let min = self.limits.max / 3;
         let inner = budget.map(|budget| self.inner_cuts(index, &budget, min)).unwrap_or_default();
-        let inside = |part: LeafPosition| Some(part);
         let boundary = |kind: CutKind, is_early: bool| {
             boundaries.iter().rev().find(|boundary| boundary.kind == kind && (boundary.units < min) == is_early)
         };
@@ -256,7 +246,7 @@ impl<'text> Chunker<'text> {
         {
             return at_boundary(boundary);
         }
-        let part = part.or_else(|| inner.any.map(|(_, part)| part)).or(inner.last_resort).and_then(inside);
+        let part = part.or_else(|| inner.any.map(|(_, part)| part)).or(inner.last_resort);
         match part {
             Some(part) => self.end_inside(index, part),
             // Nothing in it can be cut: it is a chunk by itself.
@@ -265,9 +255,9 @@ impl<'text> Chunker<'text> {
     }
 
     /// The end of a chunk within a leaf.
-    fn end_inside(&mut self, index: usize, part: LeafPosition) -> ChunkEnd {
+    fn end_inside(&self, index: usize, part: LeafPosition) -> ChunkEnd {
         let next = match &part {
-            LeafPosition::Prose(position) => self.prose(index, |prose| {
+            LeafPosition::Prose(position) => self.prose(index).map(|prose| {
                 let next = prose.skip_blanks(position.clone());
                 (next.token < prose.tokens.tokens.len()).then_some(LeafPosition::Prose(next))
             }),
@@ -287,7 +277,7 @@ impl<'text> Chunker<'text> {
     }
 
     /// Where a leaf might be cut that no longer fits.
-    fn inner_cuts(&mut self, index: usize, budget: &Budget, min: usize) -> InnerCuts {
+    fn inner_cuts(&self, index: usize, budget: &Budget, min: usize) -> InnerCuts {
         let start = if index == 0 { self.start.clone() } else { LeafPosition::Start };
         let used = self.limits.max - budget.units;
         match &self.leaves[index].kind {
@@ -295,8 +285,9 @@ impl<'text> Chunker<'text> {
             TextLeafKind::Code(code) => {
                 let from = if let LeafPosition::Code(from) = start { from } else { 0 };
                 let measure = &self.limits.measure;
-                let fences = measure.fences(&code.text, &code.language());
-                let free = budget.units.saturating_sub(fences.units + fences.breaks * (1 + budget.prefix));
+                let fences = self.leaves[index].fences(self.source, &self.limits);
+                let fences = fences.map_or(0, |fences| fences.size.units + fences.size.breaks * (1 + budget.prefix));
+                let free = budget.units.saturating_sub(fences);
                 if budget.spans == 0 && !budget.is_fresh {
                     return InnerCuts::default();
                 }
@@ -314,30 +305,26 @@ impl<'text> Chunker<'text> {
         }
     }
 
-    fn prose_cuts(&mut self, index: usize, start: LeafPosition, budget: &Budget, missing: usize) -> InnerCuts {
+    fn prose_cuts(&self, index: usize, start: LeafPosition, budget: &Budget, missing: usize) -> InnerCuts {
         let heading = self.heading_size(index);
         let budget = Budget { units: budget.units.saturating_sub(heading.units), ..*budget };
-        let cuts = self.prose(index, |prose| {
-            let from = if let LeafPosition::Prose(from) = start { from } else { prose.first_position() };
-            let ProseReach::UpTo { token, at } = prose.reach(&from, &budget) else { return InnerCuts::default() };
-            // About as far as a third of a chunk.
-            let low = from.at + at.saturating_sub(from.at) * missing.min(budget.units) / budget.units.max(1);
-            let part = |at: usize| LeafPosition::Prose(prose.position_at(&from, at));
-            let find = |low: usize, worst: CutKind| {
-                prose.last_cut(&from, (token, at), low, worst).map(|(kind, at)| (kind, part(at)))
-            };
-            let preferred = find(low, CutKind::Word);
-            let any = preferred.clone().or_else(|| find(0, CutKind::Word));
-            let last_resort = if any.is_some() || !budget.is_fresh {
-                None
-            } else {
-                let in_span = find(low, CutKind::WordInSpan).or_else(|| find(0, CutKind::WordInSpan));
-                let in_span = in_span.map(|(_, part)| part);
-                in_span.or_else(|| Some(part(prose.forced_cut(&from, (token, at)))))
-            };
-            InnerCuts { preferred, any, last_resort }
-        });
-        cuts.unwrap_or_default()
+        let Some(prose) = self.prose(index) else { return InnerCuts::default() };
+        let from = if let LeafPosition::Prose(from) = start { from } else { prose.first_position() };
+        let ProseReach::UpTo { token, at } = prose.reach(&from, &budget) else { return InnerCuts::default() };
+        // About as far as a third of a chunk.
+        let low = from.at + at.saturating_sub(from.at) * missing.min(budget.units) / budget.units.max(1);
+        let part = |at: usize| LeafPosition::Prose(prose.position_at(&from, at));
+        let find = |low: usize, worst: CutKind| {
+            prose.last_cut(&from, (token, at), low, worst).map(|(kind, at)| (kind, part(at)))
+        };
+        let preferred = find(low, CutKind::Word);
+        let any = preferred.clone().or_else(|| find(0, CutKind::Word));
+        if any.is_some() || !budget.is_fresh {
+            return InnerCuts { preferred, any, last_resort: None };
+        }
+        let in_span = find(low, CutKind::WordInSpan).or_else(|| find(0, CutKind::WordInSpan));
+        let last_resort = in_span.map_or_else(|| part(prose.forced_cut(&from, (token, at))), |(_, part)| part);
+        InnerCuts { preferred, any, last_resort: Some(last_resort) }
     }
 
     fn row_cuts(&self, index: usize, start: &LeafPosition, budget: &Budget) -> InnerCuts {
@@ -400,16 +387,17 @@ impl<'text> Chunker<'text> {
         let mut expected = String::new();
         pieces.iter().for_each(|piece| piece.push_plain(self.source, &self.limits, &mut expected));
         let expected = without_blanks(&expected);
-        if self.is_within_limits(&chunk) && visible_characters(&chunk) == expected {
+        let document = Document::parse(&chunk);
+        if self.is_within_limits(&document) && visible_characters(&document) == expected {
             return Some(Ok(chunk));
         }
         let escaped = compose(&pieces, self.source, &self.limits, Writing::Escaped, &is_active)?;
-        if self.is_within_limits(&escaped) { Some(Ok(escaped)) } else { Some(Err(chunk)) }
+        let is_fitting = self.is_within_limits(&Document::parse(&escaped));
+        if is_fitting { Some(Ok(escaped)) } else { Some(Err(chunk)) }
     }
 
-    fn is_within_limits(&self, chunk: &str) -> bool {
-        let document = satchel_markup::Document::parse(chunk);
-        self.limits.allow(document_size(&document, &self.limits.measure))
+    fn is_within_limits(&self, chunk: &Document<'_>) -> bool {
+        self.limits.allow(document_size(chunk, &self.limits.measure))
     }
 
     /// Whether what is read alone is sure to mean what it means in the text: whole blocks between blank lines.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use satchel_markup::{CodeBlock, Measure};
+use satchel_markup::{CodeBlock, Measure, TextSize};
 use unicode_segmentation::GraphemeCursor;
 
-use super::cut::CutKind;
+use super::{ChunkLimits, cut::CutKind};
 
 /// The fences of code that is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,11 +14,14 @@ pub(super) struct Fences {
     pub(super) opening: String,
     /// The line behind it.
     pub(super) closing: String,
+    /// What they take.
+    pub(super) size: TextSize,
 }
 
 impl Fences {
     /// Those that the code has, or such as it needs. They take at most a quarter of `max` units.
-    pub(super) fn new(code: &CodeBlock<'_>, source: &str, range: &Range<usize>, max: usize) -> Self {
+    pub(super) fn new(code: &CodeBlock<'_>, source: &str, range: &Range<usize>, limits: &ChunkLimits) -> Self {
+        let max = limits.max;
         let block = &source[range.clone()];
         let mark = block.chars().next().filter(|mark| matches!(mark, '`' | '~'));
         let longest = |mark: char| code.text.split(|c| c != mark).map(str::len).max().unwrap_or(0);
@@ -32,7 +35,8 @@ impl Fences {
         };
         let fence = if fence.len() > max / 8 { "~".repeat(3.max(longest('~') + 1)) } else { fence };
         let info = if info.len() > max / 8 { String::new() } else { info };
-        Self { opening: format!("{fence}{info}"), closing: fence }
+        let size = limits.measure.fences(&code.text, &code.language());
+        Self { opening: format!("{fence}{info}"), closing: fence, size }
     }
 }
 

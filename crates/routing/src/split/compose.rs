@@ -5,11 +5,9 @@ use satchel_markup::Measure;
 use super::{
     ChunkLimits,
     chunker::LeafPosition,
-    code::Fences,
     leaves::{ContainerKind, LeafContainer, TextLeaf, TextLeafKind},
     prose::{Budget, Prose, ProsePosition, Writing},
     rows::{RowPosition, TableText},
-    tokens::Tokens,
 };
 
 /// A leaf, or a part of one, in a chunk.
@@ -32,7 +30,7 @@ pub(super) fn compose(
     let mut chunk = String::new();
     let mut index = 0;
     while let Some(piece) = pieces.get(index) {
-        push_separator(pieces, index, is_active, &mut chunk);
+        push_separator(pieces, index, source, is_active, &mut chunk);
         let whole = if writing == Writing::AsWritten { whole_blocks(&pieces[index..]) } else { 0 };
         if whole > 0 {
             let last = &pieces[index + whole - 1];
@@ -77,6 +75,7 @@ fn block_start(leaf: &TextLeaf<'_>, source: &str) -> usize {
 fn push_separator(
     pieces: &[ChunkPiece<'_, '_>],
     index: usize,
+    source: &str,
     is_active: &dyn Fn(&LeafContainer) -> bool,
     chunk: &mut String,
 ) {
@@ -86,28 +85,37 @@ fn push_separator(
     chunk.push('\n');
     if pieces[index].breaks > 1 {
         let shared = pieces[index].leaf.containers.iter().take(pieces[index].leaf.continued);
-        let prefix: String = shared.map(|container| further_prefix(container, is_active)).collect();
+        let prefix: String = shared.map(|container| further_prefix(container, source, is_active)).collect();
         chunk.push_str(prefix.trim_end());
         chunk.push('\n');
     }
 }
 
-fn further_prefix(container: &LeafContainer, is_active: &dyn Fn(&LeafContainer) -> bool) -> String {
+/// The mark of an item: as it was written, with the number that is meant.
+fn item_mark(written: &str, number: Option<u64>) -> String {
+    match number {
+        Some(number) => format!("{number}{}", written.chars().next_back().unwrap_or('.')),
+        None => written.to_owned(),
+    }
+}
+
+fn further_prefix(container: &LeafContainer, source: &str, is_active: &dyn Fn(&LeafContainer) -> bool) -> String {
     match &container.kind {
         ContainerKind::Quote => "> ".to_owned(),
         ContainerKind::QuoteToEnd => String::new(),
         _ if !is_active(container) => String::new(),
-        ContainerKind::Item { mark, .. } => " ".repeat(mark.len() + 1),
+        ContainerKind::Item { mark, number, .. } => " ".repeat(item_mark(&source[mark.clone()], *number).len() + 1),
         ContainerKind::Footnote(_) => "    ".to_owned(),
     }
 }
 
-fn first_prefix(container: &LeafContainer, is_active: &dyn Fn(&LeafContainer) -> bool) -> String {
+fn first_prefix(container: &LeafContainer, source: &str, is_active: &dyn Fn(&LeafContainer) -> bool) -> String {
     match &container.kind {
         ContainerKind::Quote => "> ".to_owned(),
         ContainerKind::QuoteToEnd => ">>> ".to_owned(),
         _ if !is_active(container) => String::new(),
-        ContainerKind::Item { mark, task } => {
+        ContainerKind::Item { mark, number, task } => {
+            let mark = item_mark(&source[mark.clone()], *number);
             let task = task.map_or("", |is_done| if is_done { "[x] " } else { "[ ] " });
             format!("{mark} {task}")
         }
@@ -129,20 +137,18 @@ impl ChunkPiece<'_, '_> {
     /// The characters of the piece, without marks.
     pub(super) fn push_plain(&self, source: &str, limits: &ChunkLimits, text: &mut String) {
         let measure = &limits.measure;
+        if let Some(prose) = self.leaf.prose(source, measure) {
+            let (from, to) = prose_range(&prose, &self.from, &self.to);
+            prose.push_plain(&from, &to, text);
+        }
         match &self.leaf.kind {
-            TextLeafKind::Prose { content, .. } | TextLeafKind::Html(content) => {
-                let tokens = Tokens::new(content, source, measure);
-                let prose = Prose { source, tokens: &tokens, measure };
-                let (from, to) = prose_range(&prose, &self.from, &self.to);
-                prose.push_plain(&from, &to, text);
-            }
             TextLeafKind::Code(code) => text.push_str(code_part(&code.text, &self.from, &self.to)),
             TextLeafKind::Formula(formula) => text.push_str(&formula.plain_text()),
             TextLeafKind::Table(table) => {
                 let (from, to) = row_range(&self.from, &self.to, table.rows.len());
                 TableText { source, table, measure }.push_plain(&from, &to, text);
             }
-            TextLeafKind::Rule | TextLeafKind::Empty => {}
+            _ => {}
         }
         text.push(' ');
     }
@@ -181,12 +187,12 @@ impl PieceWriter<'_, '_> {
             let is_begun = index >= leaf.continued && self.piece.from == LeafPosition::Start;
             let reopens = begins_chunk && container.kind == ContainerKind::QuoteToEnd;
             let mark = if is_begun || reopens {
-                first_prefix(container, is_active)
+                first_prefix(container, self.source, is_active)
             } else {
-                further_prefix(container, is_active)
+                further_prefix(container, self.source, is_active)
             };
             chunk.push_str(&mark);
-            prefix.push_str(&further_prefix(container, is_active));
+            prefix.push_str(&further_prefix(container, self.source, is_active));
             let has_text =
                 index + 1 == leaf.containers.len() && matches!(leaf.kind, TextLeafKind::Prose { level: None, .. });
             let has_box = matches!(container.kind, ContainerKind::Item { task: Some(_), .. }) && is_active(container);
@@ -212,22 +218,20 @@ impl PieceWriter<'_, '_> {
             max: (self.limits.max, self.limits.max_spans),
             is_fresh: true,
         };
+        if let TextLeafKind::Prose { level: Some(level), .. } = leaf.kind {
+            chunk.push_str(&"#".repeat(usize::from(level)));
+            chunk.push(' ');
+        }
+        if let Some(prose) = leaf.prose(self.source, self.measure()) {
+            let (from, to) = prose_range(&prose, from, to);
+            // Lines of HTML are no Markdown, wherever they are.
+            let writing = if matches!(leaf.kind, TextLeafKind::Html(_)) { Writing::AsWritten } else { self.writing };
+            chunk.push_str(&prose.write((&from, &to), prefix, &budget, writing));
+        }
         match &leaf.kind {
-            TextLeafKind::Prose { content, .. } | TextLeafKind::Html(content) => {
-                if let TextLeafKind::Prose { level: Some(level), .. } = leaf.kind {
-                    chunk.push_str(&"#".repeat(usize::from(level)));
-                    chunk.push(' ');
-                }
-                let tokens = Tokens::new(content, self.source, self.measure());
-                let prose = Prose { source: self.source, tokens: &tokens, measure: self.measure() };
-                let (from, to) = prose_range(&prose, from, to);
-                // Lines of HTML are no Markdown, wherever they are.
-                let writing =
-                    if matches!(leaf.kind, TextLeafKind::Html(_)) { Writing::AsWritten } else { self.writing };
-                chunk.push_str(&prose.write((&from, &to), prefix, &budget, writing));
-            }
+            TextLeafKind::Prose { .. } | TextLeafKind::Html(_) => {}
             TextLeafKind::Code(code) => {
-                let fences = Fences::new(code, self.source, &leaf.range, self.limits.max);
+                let Some(fences) = leaf.fences(self.source, self.limits) else { return };
                 let text = code_part(&code.text, from, to);
                 let text = text.strip_suffix('\n').filter(|_| *to != LeafPosition::End).unwrap_or(text);
                 push_lines(

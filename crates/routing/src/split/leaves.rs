@@ -1,11 +1,13 @@
 //! The blocks that have text, in the order of the text, each with the quotations and lists that it is in.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{cell::OnceCell, collections::VecDeque, ops::Range};
 
 use satchel_markup::{
     Block, BlockKind, CodeBlock, Document, Inline, InlineKind, ListItem, Measure, TableBlock, TableMeter, TexFormula,
     TextForm, TextSize,
 };
+
+use super::{ChunkLimits, code::Fences, prose::Prose, tokens::Tokens};
 
 /// A quotation, or an item, around a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +28,10 @@ pub(super) enum ContainerKind {
     Quote,
     /// Everything behind `>>> `.
     QuoteToEnd,
-    /// Its mark, such as `2.`, and the box of a task.
+    /// Where its mark was written, its number, and the box of a task.
     Item {
-        mark: String,
+        mark: Range<usize>,
+        number: Option<u64>,
         task: Option<bool>,
     },
     /// Its label.
@@ -45,7 +48,7 @@ pub(super) enum TextLeafKind<'text> {
     },
     Html(Vec<Inline<'text>>),
     Code(CodeBlock<'text>),
-    Table(TableBlock<'text>),
+    Table(Box<TableBlock<'text>>),
     Formula(TexFormula<'text>),
     Rule,
     /// An item or a quotation without text.
@@ -74,6 +77,10 @@ pub(super) struct TextLeaf<'text> {
     pub(super) ends_block: bool,
     /// Whether it is written otherwise than in the source, even as a whole.
     pub(super) is_rewritten: bool,
+    /// Its tokens, once they are needed.
+    tokens: OnceCell<Box<Tokens>>,
+    /// Its fences, once they are needed.
+    fences: OnceCell<Box<Fences>>,
 }
 
 impl TextLeaf<'_> {
@@ -89,9 +96,23 @@ impl TextLeaf<'_> {
 }
 
 impl<'text> TextLeaf<'text> {
+    /// Its text; `None` if it is something else.
+    pub(super) fn prose<'a>(&'a self, source: &'a str, measure: &'a Measure) -> Option<Prose<'a>> {
+        let (TextLeafKind::Prose { content, .. } | TextLeafKind::Html(content)) = &self.kind else { return None };
+        let tokens = self.tokens.get_or_init(|| Box::new(Tokens::new(content, source, measure)));
+        Some(Prose { source, tokens, measure })
+    }
+
+    /// The fences of its code; `None` if it is something else.
+    pub(super) fn fences(&self, source: &str, limits: &ChunkLimits) -> Option<&Fences> {
+        let TextLeafKind::Code(code) = &self.kind else { return None };
+        Some(self.fences.get_or_init(|| Box::new(Fences::new(code, source, &self.range, limits))))
+    }
+
     /// Makes of a leaf that can't be cut one that can: code of HTML and of formulas, lines of a table with wide headings.
     pub(super) fn make_divisible(&mut self, source: &'text str, measure: &Measure, has_wide_head: bool) {
         let was_rewritten = std::mem::replace(&mut self.is_rewritten, true);
+        (self.tokens, self.fences) = (OnceCell::new(), OnceCell::new());
         let code = |info: &'static str, text: String, range: Range<usize>| CodeBlock {
             info: info.into(),
             text: text.into(),
@@ -210,7 +231,7 @@ impl<'text> LeafCollector<'text> {
             }
             BlockKind::Table(table) => {
                 let size = table_size(&table, measure);
-                (TextLeafKind::Table(table), size)
+                (TextLeafKind::Table(Box::new(table)), size)
             }
             BlockKind::Formula(formula) => {
                 let size = measure.formula(&formula);
@@ -226,13 +247,8 @@ impl<'text> LeafCollector<'text> {
             if index > 0 {
                 self.blank_before = item.blank_before;
             }
-            let written = &self.source[item.mark.clone()];
-            let mark = match item.number {
-                Some(number) => format!("{number}{}", written.chars().next_back().unwrap_or('.')),
-                None => written.to_owned(),
-            };
             let units = (self.measure.item_mark(&item), item.indent());
-            let kind = ContainerKind::Item { mark, task: item.task };
+            let kind = ContainerKind::Item { mark: item.mark, number: item.number, task: item.task };
             self.push_container(kind, units, false, item.range, item.blocks, leaves);
         }
     }
@@ -282,6 +298,8 @@ impl<'text> LeafCollector<'text> {
             begins_block: false,
             ends_block: false,
             is_rewritten: !has_room,
+            tokens: OnceCell::new(),
+            fences: OnceCell::new(),
         });
         self.begun = 0;
         self.next_number += 1;

@@ -119,14 +119,17 @@ impl Prose<'_> {
         for index in (from.token..tokens.len().min(token + 1)).rev() {
             let token = &tokens[index];
             let range = token.range.start.max(from.at)..token.range.end.min(end);
-            let is_cut = matches!(token.kind, TokenKind::Text | TokenKind::Code)
-                || (matches!(token.kind, TokenKind::Atom(_)) && index == from.token);
+            let closes = matches!(tokens.get(index + 1).map(|token| &token.kind), Some(TokenKind::Close(_)));
+            let is_atom = matches!(token.kind, TokenKind::Atom(_));
+            if is_atom && !range.is_empty() && range.end == token.range.end && !closes {
+                return range.end;
+            }
+            let is_cut = matches!(token.kind, TokenKind::Text | TokenKind::Code) || (is_atom && index == from.token);
             if range.is_empty() || !is_cut {
                 continue;
             }
             let boundaries = self.source[range.clone()].char_indices().rev().map(|(offset, _)| range.start + offset);
             let mut cuts = std::iter::once(range.end).chain(boundaries).filter(|at| *at > from.at);
-            let closes = matches!(tokens.get(index + 1).map(|token| &token.kind), Some(TokenKind::Close(_)));
             let found = cuts.find(|at| {
                 let is_edge = (*at == token.range.start && index > from.token) || (*at == token.range.end && closes);
                 !is_edge && self.is_grapheme_boundary(from.at, *at)

@@ -3,9 +3,9 @@
 use satchel_markup::{Block, BlockKind, Document, Inline, plain_text};
 
 /// The characters of a chunk that is read alone.
-pub(super) fn visible_characters(chunk: &str) -> String {
+pub(super) fn visible_characters(chunk: &Document<'_>) -> String {
     let mut text = String::new();
-    push_blocks(&Document::parse(chunk).blocks, &mut text);
+    push_blocks(&chunk.blocks, &mut text);
     without_blanks(&text)
 }
 
