@@ -66,18 +66,30 @@ fn open_fence_at(text: &str, at: usize) -> Option<&str> {
     Some(&opening[..opening.len() - opening.trim_start_matches(fence_char).len()])
 }
 
-/// Keeps a text that is no Markdown from being read as such.
+/// Keeps a text that is no Markdown from being read as such, within a line.
 #[must_use]
 pub fn escape(text: &str) -> String {
-    let is_markup = |c: char| "\\`*_[]<>#|~".contains(c);
+    let is_markup = |c: char| "`*_[]<>#|~$".contains(c);
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_markup(c) {
-            escaped.push('\\');
+    for (at, c) in text.char_indices() {
+        match c {
+            // Two backslashes are read as two, so that formulas stay whole.
+            '\\' => escaped.push_str("&#92;"),
+            c if is_markup(c) || (c == '&' && is_reference(&text[at + 1..])) => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            c => escaped.push(c),
         }
-        escaped.push(c);
     }
     escaped
+}
+
+/// Whether what is behind an ampersand makes it a reference to a character.
+fn is_reference(text: &str) -> bool {
+    let name = text.strip_prefix('#').unwrap_or(text);
+    let length = name.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    length > 0 && name[length..].starts_with(';')
 }
 
 #[cfg(test)]
@@ -95,6 +107,18 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(trim_blank_edges(given), rest, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn escaped_text_has_no_markup() {
+        for (text, escaped) in [
+            ("a_b *c* [1] #2", "a\\_b \\*c\\* \\[1\\] \\#2"),
+            ("C:\\dir and $5", "C:&#92;dir and \\$5"),
+            ("AT&T &lt; &#92;", "AT&T \\&lt; \\&\\#92;"),
+            ("plain words.", "plain words."),
+        ] {
+            assert_eq!(escape(text), escaped);
         }
     }
 

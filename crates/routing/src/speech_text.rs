@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use satchel_markup::{Block, BlockKind, Document, Inline, InlineKind, TableRow};
 
 /// The longest text of one voice message, in characters: about five minutes.
 const MAX_SPEECH_CHARS: usize = 4_000;
@@ -32,28 +32,8 @@ pub(crate) fn to_speech_text(markdown: &str, in_text: bool) -> Result<String, St
 }
 
 fn strip_markdown(markdown: &str) -> String {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut speech = SpeechText::default();
-    for event in Parser::new_ext(markdown, options) {
-        match event {
-            Event::Start(Tag::CodeBlock(_)) => {
-                speech.push(CODE_TEXT);
-                speech.muted = true;
-            }
-            Event::End(TagEnd::CodeBlock) => {
-                speech.muted = false;
-                speech.end_sentence();
-            }
-            Event::Text(text) | Event::Code(text) => speech.push(&text),
-            Event::SoftBreak => speech.push(" "),
-            Event::HardBreak | Event::Rule => speech.end_sentence(),
-            Event::End(TagEnd::TableCell) => speech.push(", "),
-            Event::End(
-                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableRow | TagEnd::TableHead,
-            ) => speech.end_sentence(),
-            _ => {}
-        }
-    }
+    speech.push_blocks(&Document::parse(markdown).blocks);
     let lines = speech.text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.map(|line| line.split(' ').map(shorten_url).collect::<Vec<_>>().join(" "));
     let speech = lines.collect::<Vec<_>>().join("\n");
@@ -64,14 +44,73 @@ fn strip_markdown(markdown: &str) -> String {
 #[derive(Default)]
 struct SpeechText {
     text: String,
-    muted: bool,
 }
 
 impl SpeechText {
-    fn push(&mut self, text: &str) {
-        if !self.muted {
-            self.text.push_str(text);
+    fn push_blocks(&mut self, blocks: &[Block<'_>]) {
+        for block in blocks {
+            match &block.kind {
+                BlockKind::Paragraph(content) | BlockKind::Heading { content, .. } => self.push_inlines(content),
+                BlockKind::Quote { blocks, .. } | BlockKind::Footnote { blocks, .. } => self.push_blocks(blocks),
+                BlockKind::List(items) => items.iter().for_each(|item| {
+                    self.push_blocks(&item.blocks);
+                    self.end_sentence();
+                }),
+                BlockKind::Code(_) => self.text.push_str(CODE_TEXT),
+                BlockKind::Formula(formula) => self.text.push_str(&formula.plain_text()),
+                BlockKind::Table(table) => {
+                    std::iter::once(&table.head).chain(&table.rows).for_each(|row| self.push_row(row));
+                }
+                // Tags are not spoken.
+                BlockKind::Html(_) | BlockKind::Rule => {}
+            }
+            self.end_sentence();
         }
+    }
+
+    fn push_row(&mut self, row: &TableRow<'_>) {
+        for cell in &row.cells {
+            self.push_inlines(&cell.content);
+            self.text.push_str(", ");
+        }
+        self.end_sentence();
+    }
+
+    fn push_inlines(&mut self, content: &[Inline<'_>]) {
+        for inline in content {
+            match &inline.kind {
+                InlineKind::Text(text) => self.push_without_tags(text),
+                InlineKind::Code(text) | InlineKind::Address { text, .. } => self.text.push_str(text),
+                InlineKind::Formula(formula) => self.text.push_str(&formula.plain_text()),
+                InlineKind::Break { is_hard: false } => self.text.push(' '),
+                InlineKind::Break { is_hard: true } => self.end_sentence(),
+                InlineKind::FootnoteReference(_) => {}
+                InlineKind::Emphasis(content)
+                | InlineKind::Strong(content)
+                | InlineKind::Struck(content)
+                | InlineKind::Spoiler(content)
+                | InlineKind::Link { content, .. }
+                | InlineKind::Image { content, .. } => self.push_inlines(content),
+            }
+        }
+    }
+
+    fn push_without_tags(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some((before, tag)) = rest.split_once('<') {
+            let name = tag.strip_prefix('/').unwrap_or(tag);
+            let end = tag.find(['<', '>']).filter(|end| tag[*end..].starts_with('>'));
+            let end = end.filter(|_| name.starts_with(|c: char| c.is_ascii_alphabetic()));
+            self.text.push_str(before);
+            match end {
+                Some(end) => rest = &tag[end + 1..],
+                None => {
+                    self.text.push('<');
+                    rest = tag;
+                }
+            }
+        }
+        self.text.push_str(rest);
     }
 
     /// Ends what was said like a sentence, so that an engine pauses there.
@@ -136,7 +175,11 @@ mod tests {
     #[case::addresses("At https://www.example.org/long?x=1, or <http://b.example/>.", "At example.org, or b.example.")]
     #[case::table("| a | b |\n|---|---|\n| 1 | 2 |", "a, b.\n1, 2.")]
     #[case::tasks("- [x] done\n- [ ] open", "done.\nopen.")]
-    #[case::html("<b>bold</b> words", "bold words.")]
+    #[case::html("<b>bold</b> words, 1 < 2", "bold words, 1 < 2.")]
+    #[case::formulas(
+        "So \\( x_1 \\leq 2*3 \\) and `__init__.py`, __init__.py",
+        "So x₁ ≤ 2∗3 and __init__.py, __init__.py."
+    )]
     #[case::marks_alone("***", "***")]
     #[case::other_scripts("## Привет\n\nКак дела?\n\n日本。", "Привет.\nКак дела?\n日本。")]
     fn markdown_becomes_words(#[case] markdown: &str, #[case] spoken: &str) {

@@ -128,7 +128,7 @@ fn is_identifier(word: &str) -> bool {
     let is_glob = word.contains('*')
         && word.rfind('.').is_some_and(|dot| is_suffix(&word[dot..]) && !word[dot..].contains(is_mark));
     let has_value =
-        ["=_", "=*"].iter().any(|value| word.find(value).is_some_and(|at| word[..at].ends_with(char::is_alphanumeric)));
+        ["=_", "=*", "._"].iter().any(|value| word.find(value).is_some_and(|at| word[..at].ends_with(char::is_alphanumeric)));
     let is_mail = word.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
     ((has_suffix_behind_mark || is_glob) && !word.contains("**"))
         || has_value

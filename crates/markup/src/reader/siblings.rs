@@ -39,8 +39,9 @@ fn join_lists(blocks: &mut Vec<Block<'_>>, source: &str) {
             && list.is_continued(&joined, first)
         {
             list.repeated = list.repeated.filter(|number| has_repeated_number(&block, *number, source));
-            list.is_joined = true;
             let between = joined.split_off(list.index + 1);
+            list.is_joined = true;
+            list.has_blanks |= between.first().is_some_and(|block| block.blank_before);
             append_items(&mut joined[list.index], between, &mut block);
         } else if let Some(list) = open.as_ref().filter(|list| list.takes(&block)) {
             joined[list.index].range.end = block.range.end;
@@ -50,7 +51,7 @@ fn join_lists(blocks: &mut Vec<Block<'_>>, source: &str) {
             open = match first_number(&block) {
                 Some(first) => {
                     let repeated = Some(first).filter(|first| has_repeated_number(&block, *first, source));
-                    Some(OpenList { index, repeated, is_joined: false })
+                    Some(OpenList { index, repeated, is_joined: false, has_blanks: false })
                 }
                 None => open.filter(|_| is_between_items(&block)),
             };
@@ -67,6 +68,8 @@ struct OpenList {
     repeated: Option<u64>,
     /// Whether another list was joined to it.
     is_joined: bool,
+    /// Whether a blank line is between an item and what belongs to it.
+    has_blanks: bool,
 }
 
 impl OpenList {
@@ -81,10 +84,8 @@ impl OpenList {
 
     /// Whether bullets belong to its last item.
     fn takes(&self, block: &Block<'_>) -> bool {
-        self.is_joined
-            && !block.blank_before
-            && first_number(block).is_none()
-            && matches!(block.kind, BlockKind::List(_))
+        let is_near = !block.blank_before || self.has_blanks;
+        self.is_joined && is_near && first_number(block).is_none() && matches!(block.kind, BlockKind::List(_))
     }
 }
 

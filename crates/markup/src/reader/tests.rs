@@ -224,3 +224,11 @@ proptest! {
         prop_assert_eq!(shown(&in_windows), shown(&whole), "{:?}", text);
     }
 }
+
+/// Texts as models write them, most with a line that looks like something else in CommonMark.
+#[test]
+fn corpus_is_read_as_it_is_meant() {
+    let corpus = include_str!("tests/corpus.txt");
+    let trees = corpus.trim_end().split("\n====\n").map(|text| format!("{text}\n→\n{}", outline(text)));
+    insta::assert_snapshot!(trees.collect::<Vec<_>>().join("\n"));
+}

@@ -65,7 +65,7 @@ pub(super) struct Chunker<'text> {
     source: &'text str,
     limits: ChunkLimits,
     reader: MarkupReader<'text>,
-    collector: LeafCollector<'text>,
+    collector: LeafCollector,
     leaves: VecDeque<TextLeaf<'text>>,
     /// Where the next chunk begins in the first leaf.
     start: LeafPosition,
@@ -77,7 +77,7 @@ impl<'text> Chunker<'text> {
             source,
             limits,
             reader: MarkupReader::new(source),
-            collector: LeafCollector::new(source, limits.measure, limits.max / 2),
+            collector: LeafCollector::new(limits.measure, limits.max / 2),
             leaves: VecDeque::new(),
             start: LeafPosition::Start,
         }

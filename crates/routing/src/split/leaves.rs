@@ -163,9 +163,8 @@ fn table_lines<'text>(table: &TableBlock<'_>, source: &'text str) -> Vec<Inline<
 }
 
 /// Collects the leaves of blocks.
-pub(super) struct LeafCollector<'text> {
+pub(super) struct LeafCollector {
     measure: Measure,
-    source: &'text str,
     containers: Vec<LeafContainer>,
     /// How many containers began since the last leaf, at the end of the list.
     begun: usize,
@@ -176,13 +175,13 @@ pub(super) struct LeafCollector<'text> {
     max_marks: usize,
 }
 
-impl<'text> LeafCollector<'text> {
-    pub(super) fn new(source: &'text str, measure: Measure, max_marks: usize) -> Self {
-        Self { measure, source, containers: Vec::new(), begun: 0, blank_before: false, next_number: 0, max_marks }
+impl LeafCollector {
+    pub(super) fn new(measure: Measure, max_marks: usize) -> Self {
+        Self { measure, containers: Vec::new(), begun: 0, blank_before: false, next_number: 0, max_marks }
     }
 
     /// Adds the leaves of an outermost block.
-    pub(super) fn collect(&mut self, block: Block<'text>, leaves: &mut VecDeque<TextLeaf<'text>>) {
+    pub(super) fn collect<'text>(&mut self, block: Block<'text>, leaves: &mut VecDeque<TextLeaf<'text>>) {
         let range = block.range.clone();
         let first = leaves.len();
         self.push_block(block, leaves);
@@ -195,7 +194,7 @@ impl<'text> LeafCollector<'text> {
         leaves.range_mut(first..).for_each(|leaf| leaf.block = range.clone());
     }
 
-    fn push_block(&mut self, block: Block<'text>, leaves: &mut VecDeque<TextLeaf<'text>>) {
+    fn push_block<'text>(&mut self, block: Block<'text>, leaves: &mut VecDeque<TextLeaf<'text>>) {
         if self.begun == 0 {
             self.blank_before = block.blank_before;
         }
@@ -242,7 +241,7 @@ impl<'text> LeafCollector<'text> {
         self.push_leaf(kind, block.range, size, leaves);
     }
 
-    fn push_items(&mut self, items: Vec<ListItem<'text>>, leaves: &mut VecDeque<TextLeaf<'text>>) {
+    fn push_items<'text>(&mut self, items: Vec<ListItem<'text>>, leaves: &mut VecDeque<TextLeaf<'text>>) {
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
                 self.blank_before = item.blank_before;
@@ -253,7 +252,7 @@ impl<'text> LeafCollector<'text> {
         }
     }
 
-    fn push_container(
+    fn push_container<'text>(
         &mut self,
         kind: ContainerKind,
         (mark_units, prefix_units): (usize, usize),
@@ -275,7 +274,7 @@ impl<'text> LeafCollector<'text> {
         self.containers.pop();
     }
 
-    fn push_leaf(
+    fn push_leaf<'text>(
         &mut self,
         kind: TextLeafKind<'text>,
         range: Range<usize>,
@@ -349,9 +348,9 @@ pub(super) fn prefix_units(
     leaf.containers.iter().filter(|container| is_active(container)).map(|container| container.prefix_units).sum()
 }
 
-/// Measures a whole document.
+/// Measures a whole document. One of which nothing would be seen is shown as it was written.
 pub(super) fn document_size(document: &Document<'_>, measure: &Measure) -> TextSize {
-    let mut collector = LeafCollector::new(document.source, *measure, usize::MAX);
+    let mut collector = LeafCollector::new(*measure, usize::MAX);
     let mut leaves = VecDeque::new();
     let mut total = TextSize::default();
     for block in document.blocks.iter().cloned() {
@@ -369,6 +368,9 @@ pub(super) fn document_size(document: &Document<'_>, measure: &Measure) -> TextS
         total.units += lead_units(leaf, breaks, measure, |_| true) + leaf.size.units + leaf.size.breaks * (1 + prefix);
         total.spans += leaf.size.spans;
         total.spans += leaf.containers[leaf.continued..].iter().map(|container| container.spans).sum::<usize>();
+    }
+    if total.units == 0 {
+        total.units = measure.count(document.source);
     }
     total
 }

@@ -1,35 +1,20 @@
 //! Markdown that is read alike wherever it stands.
 
+use satchel_domain::markdown::escape;
+
 /// Characters so that each stands for itself, also at the beginning of a line.
 pub(super) fn escape_text(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 8);
-    let first = text.trim_start().len();
-    for (at, c) in text.char_indices() {
-        let begins_line = text.len() - at == first;
-        match c {
-            // A backslash before a mark would be read as one that escapes it.
-            '\\' => escaped.push_str("&#92;"),
-            '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '$' | '!' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            '&' => escaped.push_str("&amp;"),
-            '-' | '+' | '=' | ':' if begins_line => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            '.' | ')' if is_number(&text[text.len() - first..at]) => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit())
+    let escaped = escape(text);
+    let line = escaped.trim_start();
+    let indent = escaped.len() - line.len();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    // An item, or the line below a heading.
+    let mark = match line.as_bytes().get(digits) {
+        Some(b'-' | b'+' | b'=') if digits == 0 => indent,
+        Some(b'.' | b')') if (1..10).contains(&digits) => indent + digits,
+        _ => return escaped,
+    };
+    format!("{}\\{}", &escaped[..mark], &escaped[mark..])
 }
 
 /// The address of a link as it is written between parentheses.
