@@ -70,9 +70,12 @@ fn open_fence_at(text: &str, at: usize) -> Option<&str> {
 #[must_use]
 pub fn escape(text: &str) -> String {
     let is_markup = |c: char| "`*_[]<>#|~$".contains(c);
+    // Between `\[` and `\]` is a formula, if it looks like one.
+    let may_be_formula = text.contains(['^', '=', '+', '<', '>', '/', '{', '_', '\\']) || text.contains("[ ");
     let mut escaped = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         match c {
+            '[' if may_be_formula => escaped.push_str("&#91;"),
             // Two backslashes are read as two, so that formulas stay whole.
             '\\' => escaped.push_str("&#92;"),
             c if is_markup(c) || (c == '&' && is_reference(&text[at + 1..])) => {
@@ -113,7 +116,8 @@ mod tests {
     #[test]
     fn escaped_text_has_no_markup() {
         for (text, escaped) in [
-            ("a_b *c* [1] #2", "a\\_b \\*c\\* \\[1\\] \\#2"),
+            ("a *c* [1] #2", "a \\*c\\* \\[1\\] \\#2"),
+            ("[a_1 = b]", "&#91;a\\_1 = b\\]"),
             ("C:\\dir and $5", "C:&#92;dir and \\$5"),
             ("AT&T &lt; &#92;", "AT&T \\&lt; \\&\\#92;"),
             ("plain words.", "plain words."),

@@ -99,8 +99,10 @@ impl FormulaFinder {
                 return Some(at);
             }
             match rest[0] {
+                // The parser ends a line there.
+                b'\r' if rest.get(1) != Some(&b'\n') => break,
                 b'`' => break,
-                b'\\' => at += 1,
+                b'\\' if rest.get(1).is_some_and(|next| !matches!(next, b'\r' | b'\n')) => at += 1,
                 _ => {}
             }
             at += 1;
@@ -119,6 +121,9 @@ impl FormulaFinder {
         let limit = text.floor_char_boundary((start + MAX_FORMULA_BYTES).min(end));
         let closing = format!("\\end{{{name}}}");
         let close = text[start..limit].find(&closing)?;
+        if text[start..start + close].replace("\r\n", "").contains('\r') {
+            return None;
+        }
         let range = start..start + close + closing.len();
         Some(FoundFormula { range: range.clone(), tex: range, is_display: true })
     }

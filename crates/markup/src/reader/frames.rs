@@ -137,6 +137,18 @@ pub(super) struct TableFrame<'text> {
     pub(super) cells: Vec<Cell<'text>>,
 }
 
+/// Removes blank lines at the end of HTML.
+pub(super) fn without_last_lines(mut content: Vec<Inline<'_>>) -> Vec<Inline<'_>> {
+    let is_blank = |inline: &Inline<'_>| match &inline.kind {
+        InlineKind::Text(text) => text.trim().is_empty(),
+        kind => matches!(kind, InlineKind::Break { .. }),
+    };
+    while content.last().is_some_and(is_blank) {
+        content.pop();
+    }
+    content
+}
+
 /// Removes line breaks at the end of a block.
 pub(super) fn without_last_breaks(mut content: Vec<Inline<'_>>) -> Vec<Inline<'_>> {
     while matches!(content.last(), Some(Inline { kind: InlineKind::Break { .. }, .. })) {

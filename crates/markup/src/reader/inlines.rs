@@ -147,7 +147,7 @@ impl<'text> Passage<'_, 'text> {
         }
     }
 
-    fn has_tex(&mut self) -> bool {
+    fn detect_tex(&mut self) -> bool {
         let text = &self.scanner.text[self.range.clone()];
         *self.has_tex.get_or_insert_with(|| has_command(text))
     }
@@ -223,7 +223,7 @@ impl<'text> Passage<'_, 'text> {
     fn scan_backslash(&mut self, at: usize) -> usize {
         let text = self.scanner.text;
         let escaped = text.as_bytes()[..self.range.end].get(at + 1).copied().unwrap_or(b' ');
-        if self.emphasis.has_literal_backslash(text, at, self.range.clone()) {
+        if self.emphasis.keeps_backslash(text, at, self.range.clone()) {
             self.mask.hide(at..at + 1);
             return at + 1;
         }
@@ -239,7 +239,7 @@ impl<'text> Passage<'_, 'text> {
                 self.mask.hide(at..at + run - run % 2);
                 at + run - run % 2
             }
-            b'{' | b'}' | b',' | b';' if self.has_tex() => {
+            b'{' | b'}' | b',' | b';' if self.detect_tex() => {
                 self.mask.hide(at..at + 1);
                 at + 2
             }
@@ -337,7 +337,7 @@ impl<'text> Passage<'_, 'text> {
         if let Some((start, is_padded)) = self.spoiler {
             let rest = self.scanner.text[end..self.range.end].trim_start_matches([' ', '\t', '\r']);
             let ends_line = rest.is_empty() || rest.starts_with('\n');
-            let closes = if is_padded { is_blank(before) && ends_line } else { !is_blank(before) };
+            let closes = !is_blank(before) || (is_padded && ends_line);
             if closes && !is_in_word(behind) {
                 self.spoiler = None;
                 self.scanner.notes.push(Note { range: start..start + 2, kind: NoteKind::SpoilerStart });
@@ -345,7 +345,7 @@ impl<'text> Passage<'_, 'text> {
                 return end;
             }
         }
-        let line = self.scanner.text[self.range.start..at].trim_end_matches([' ', '\t', '>']);
+        let line = self.scanner.text[self.range.start..at].trim_end_matches([' ', '\t', '>', '#']);
         let begins_line = line.is_empty() || line.ends_with('\n');
         if !is_in_word(before) && (!is_blank(behind) || begins_line) {
             self.spoiler = Some((at, is_blank(behind)));

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::{
     html::{HtmlEnd, html_block},
     inlines::DELIMITERS,
-    prefix::{LinePrefix, is_rule, read_prefix},
+    prefix::{LinePrefix, indent_in_item, is_rule, read_prefix},
     tables::is_delimiter_row,
 };
 
@@ -25,6 +25,8 @@ pub(super) struct Line {
     pub(super) kind: LineKind,
     /// Whether a mark may be in it.
     pub(super) has_marks: bool,
+    /// How many quotations it is in.
+    pub(super) quotes: usize,
 }
 
 /// What a line is.
@@ -84,8 +86,8 @@ struct LineScanner<'text> {
     open: Option<OpenBlock>,
     /// The line before.
     previous: LinePrefix,
-    /// The column of the text of the list item that a line may be in.
-    item_column: usize,
+    /// The columns of the texts of the items that a line may be in, outermost first.
+    items: Vec<usize>,
     may_quote_to_end: bool,
     /// The end of the line that is read.
     found: LineEnd,
@@ -98,7 +100,7 @@ pub(super) fn read_lines(text: &str, passage: Range<usize>, may_quote_to_end: bo
         lines: Lines::default(),
         open: None,
         previous: LinePrefix::default(),
-        item_column: 0,
+        items: Vec::new(),
         may_quote_to_end,
         found: LineEnd::default(),
     };
@@ -158,7 +160,7 @@ impl LineScanner<'_> {
         if self.continues_open_block(start, line, end) {
             return;
         }
-        let prefix = read_prefix(line);
+        let prefix = read_prefix(line, &self.items);
         let text = &line[prefix.bytes..];
         if text.is_empty() && !prefix.has_item {
             return self.push(start, end, LineKind::Blank, prefix);
@@ -170,11 +172,11 @@ impl LineScanner<'_> {
             return self.lines.boundaries.push(start);
         }
         if prefix.has_item {
-            self.item_column = prefix.item_column;
-        } else if prefix.indent < self.item_column && !is_continued {
-            self.item_column = 0;
+            self.enter_items(&prefix);
+        } else if !is_continued {
+            self.leave_item(&prefix);
         }
-        if prefix.indent >= self.item_column + 4 {
+        if !prefix.has_item && indent_in_item(prefix.indent, &self.items) >= 4 {
             // Only text continues here, and what continues none is code.
             let kind = match self.lines.lines.last().map(|line| line.kind) {
                 Some(LineKind::TableDelimiter | LineKind::TableRow) if !prefix.has_item => LineKind::TableRow,
@@ -190,8 +192,8 @@ impl LineScanner<'_> {
                 // The parser would take some tags for a row.
                 self.lines.boundaries.push(start);
             }
-            let is_in_item = prefix.has_item || prefix.indent >= self.item_column;
-            let item_column = if is_in_item { self.item_column } else { 0 };
+            self.leave_item(&prefix);
+            let item_column = self.items.last().copied().unwrap_or(0);
             let is_closed = matches!(block_end, BlockEnd::Html(html) if html.is_in(text));
             self.open = (!is_closed).then_some(OpenBlock { end: block_end, quotes: prefix.quotes, item_column });
             return self.push(start, end, LineKind::Opaque, prefix);
@@ -201,13 +203,16 @@ impl LineScanner<'_> {
             if self.is_in(&[LineKind::TableDelimiter, LineKind::TableRow]) {
                 self.lines.boundaries.push(start);
             }
-            if end + 1 < passage_end && prefix.quotes == 0 {
+            if end + 1 < passage_end && !prefix.has_item {
                 self.lines.boundaries.push(end + 1);
             }
             return self.push(start, end, LineKind::Opaque, prefix);
         }
         if is_continued && is_heading_underline(text) {
             return self.push(start, end, LineKind::Underline, prefix);
+        }
+        if is_rule(text) || is_heading(text) {
+            self.leave_item(&prefix);
         }
         if is_rule(text) {
             return self.push(start, end, LineKind::Opaque, prefix);
@@ -233,9 +238,23 @@ impl LineScanner<'_> {
         self.push(start, end, if continues { LineKind::Further } else { LineKind::First }, prefix);
     }
 
+    /// Ends the items before a block that is not indented like their text.
+    fn leave_item(&mut self, prefix: &LinePrefix) {
+        while !prefix.has_item && self.items.last().is_some_and(|column| *column > prefix.indent) {
+            self.items.pop();
+        }
+    }
+
+    fn enter_items(&mut self, prefix: &LinePrefix) {
+        while self.items.last().is_some_and(|column| *column > prefix.mark_column) {
+            self.items.pop();
+        }
+        self.items.extend(prefix.item_columns.iter().filter(|column| **column > 0));
+    }
+
     fn push(&mut self, start: usize, end: usize, kind: LineKind, prefix: LinePrefix) {
         let has_marks = self.found.has_marks;
-        self.lines.lines.push(Line { start, text: start + prefix.bytes, end, kind, has_marks });
+        self.lines.lines.push(Line { start, text: start + prefix.bytes, end, kind, has_marks, quotes: prefix.quotes });
         self.previous = prefix;
     }
 
@@ -263,14 +282,16 @@ impl LineScanner<'_> {
         }
         let text = &line[at..];
         let is_blank = text.is_empty();
-        if quotes < open.quotes || (!is_blank && column < open.item_column && open.quotes == 0) {
+        if quotes < open.quotes || (!is_blank && column < open.item_column) {
             self.open = None;
             return false;
         }
         let ends = match open.end {
             BlockEnd::Fence { mark, length } => {
                 let marks = text.iter().take_while(|byte| **byte == mark).count();
-                marks >= length && text[marks..].iter().all(|byte| matches!(byte, b' ' | b'\t'))
+                column < open.item_column + 4
+                    && marks >= length
+                    && text[marks..].iter().all(|byte| matches!(byte, b' ' | b'\t'))
             }
             BlockEnd::Html(HtmlEnd::BlankLine) => is_blank,
             BlockEnd::Html(html) => html.is_in(text),
@@ -278,7 +299,7 @@ impl LineScanner<'_> {
         if ends {
             self.open = None;
         }
-        self.lines.lines.push(Line { start, text: start + at, end, kind: LineKind::Opaque, has_marks: false });
+        self.lines.lines.push(Line { start, text: start + at, end, kind: LineKind::Opaque, has_marks: false, quotes });
         true
     }
 
@@ -289,7 +310,7 @@ impl LineScanner<'_> {
         }
         let next = find_line_end(self.text, end + 1, passage_end).end;
         let line = self.text[end + 1..next].trim_end_matches('\r').as_bytes();
-        let below = read_prefix(line);
+        let below = read_prefix(line, &self.items);
         below.quotes == prefix.quotes && !below.has_item && is_delimiter_row(&line[below.bytes..])
     }
 }

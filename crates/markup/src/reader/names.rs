@@ -127,8 +127,9 @@ fn is_identifier(word: &str) -> bool {
     let has_suffix_behind_mark = word.char_indices().any(|(at, c)| is_mark(c) && is_suffix(&word[at + 1..]));
     let is_glob = word.contains('*')
         && word.rfind('.').is_some_and(|dot| is_suffix(&word[dot..]) && !word[dot..].contains(is_mark));
-    let has_value =
-        ["=_", "=*", "._"].iter().any(|value| word.find(value).is_some_and(|at| word[..at].ends_with(char::is_alphanumeric)));
+    let has_value = ["=_", "=*", "._"]
+        .iter()
+        .any(|value| word.find(value).is_some_and(|at| word[..at].ends_with(char::is_alphanumeric)));
     let is_mail = word.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
     ((has_suffix_behind_mark || is_glob) && !word.contains("**"))
         || has_value

@@ -13,14 +13,25 @@ pub(super) struct LinePrefix {
     pub(super) begins_with_quote: bool,
     /// The columns of blanks before the text, behind the last mark.
     pub(super) indent: usize,
-    /// The column at which the text of its last item begins; 0 without an item.
-    pub(super) item_column: usize,
+    /// The column of the first mark of a list.
+    pub(super) mark_column: usize,
+    /// The columns at which the texts of its items begin, outermost first; 0 where there are no more.
+    pub(super) item_columns: [usize; MAX_ITEMS],
 }
 
-/// Reads the beginning of a line, which has no line break.
-pub(super) fn read_prefix(line: &[u8]) -> LinePrefix {
+/// How many marks of lists on one line are looked at.
+pub(super) const MAX_ITEMS: usize = 4;
+
+/// The columns by which a line is indented more than the innermost of these items that it is in.
+pub(super) fn indent_in_item(indent: usize, items: &[usize]) -> usize {
+    indent - items.iter().rev().find(|column| **column <= indent).unwrap_or(&0)
+}
+
+/// Reads the beginning of a line, which has no line break, behind items whose texts begin at these columns. Columns are
+/// counted from the last mark of a quotation.
+pub(super) fn read_prefix(line: &[u8], items: &[usize]) -> LinePrefix {
     let mut prefix = LinePrefix::default();
-    let (mut at, mut column, mut indent) = (0, 0, 0);
+    let (mut at, mut column, mut indent, mut marks) = (0, 0, 0, 0);
     loop {
         match line.get(at) {
             Some(b' ') => (at, column, indent) = (at + 1, column + 1, indent + 1),
@@ -28,19 +39,24 @@ pub(super) fn read_prefix(line: &[u8]) -> LinePrefix {
                 let width = 4 - column % 4;
                 (at, column, indent) = (at + 1, column + width, indent + width);
             }
-            Some(b'>') if indent < 4 => {
+            Some(b'>') if indent_in_item(indent, items) < 4 => {
                 prefix.begins_with_quote |= !prefix.has_item && prefix.quotes == 0;
                 prefix.quotes += 1;
-                (at, column, indent) = (at + 1, column + 1, 0);
+                (at, column, indent) = (at + 1, 0, 0);
             }
-            Some(_) if indent < 4 || prefix.quotes == 0 => {
+            Some(_) if indent < 4 || (!prefix.has_item && indent_in_item(indent, items) < 4) => {
                 let width = item_mark(&line[at..]);
                 if width == 0 || is_rule(&line[at..]) {
                     break;
                 }
-                prefix.has_item = true;
+                if !prefix.has_item {
+                    (prefix.has_item, prefix.mark_column) = (true, column);
+                }
                 (at, column, indent) = (at + width, column + width, 0);
-                prefix.item_column = column + 1;
+                if marks < MAX_ITEMS {
+                    prefix.item_columns[marks] = column + 1;
+                    marks += 1;
+                }
             }
             _ => break,
         }
@@ -90,7 +106,7 @@ mod tests {
             ("-", 1, 0, true),
             ("", 0, 0, false),
         ] {
-            let prefix = read_prefix(line.as_bytes());
+            let prefix = read_prefix(line.as_bytes(), &[]);
             assert_eq!((prefix.bytes, prefix.quotes, prefix.has_item), (bytes, quotes, has_item), "{line:?}");
         }
     }

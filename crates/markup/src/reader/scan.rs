@@ -61,7 +61,8 @@ fn text_end(lines: &[Line], boundaries: &[usize]) -> usize {
     let mut end = 0;
     for (index, line) in lines.iter().enumerate() {
         let is_text = matches!(line.kind, LineKind::First | LineKind::Further | LineKind::Underline);
-        if !is_text || (index > 0 && boundaries.binary_search(&line.start).is_ok()) {
+        let is_elsewhere = line.quotes != lines[0].quotes;
+        if !is_text || is_elsewhere || (index > 0 && boundaries.binary_search(&line.start).is_ok()) {
             break;
         }
         end = line.end;

@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outline::{inline_outline, outline};
+use crate::{
+    Inline, InlineKind,
+    outline::{inline_outline, outline},
+};
 
 fn check(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
@@ -98,6 +101,8 @@ fn emphasis_is_what_is_meant_as_such() {
         ("**bold (x)**and", "[b:bold (x)]and"),
         ("__bold__ and _it_", "[b:bold] and [i:it]"),
         ("(**a**), \"*b*\"", "([b:a]), \"[i:b]\""),
+        ("*two words*. And *two more*(note), *and these*-", "[i:two words]. And [i:two more](note), [i:and these]-"),
+        ("**see src/*.rs** and **use a/_b_/c**.", "[b:see src/*.rs] and [b:use a/_b_/c]."),
         ("*Note this.* And _that!_", "[i:Note this.] And [i:that!]"),
         ("**a, *b* c**", "[b:a, [i:b] c]"),
     ]);
@@ -195,8 +200,63 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !c.is_ascii_punctuation()).collect()
 }
 
+fn check_ranges(blocks: &[Block<'_>], within: std::ops::Range<usize>, text: &str) {
+    let mut last = within.start;
+    for block in blocks {
+        assert!(
+            block.range.start >= last && block.range.end <= within.end,
+            "{:?} in {within:?} of {text:?}",
+            block.range
+        );
+        assert!(text.get(block.range.clone()).is_some(), "{:?} of {text:?}", block.range);
+        last = block.range.start;
+        match &block.kind {
+            BlockKind::Paragraph(content) | BlockKind::Heading { content, .. } | BlockKind::Html(content) => {
+                check_inlines(content, block.range.clone(), text);
+            }
+            BlockKind::Quote { blocks, .. } | BlockKind::Footnote { blocks, .. } => {
+                check_ranges(blocks, block.range.clone(), text);
+            }
+            BlockKind::List(items) => {
+                for item in items {
+                    assert!(item.mark.start >= block.range.start && item.mark.end <= item.range.end, "{text:?}");
+                    check_ranges(&item.blocks, item.range.clone(), text);
+                }
+            }
+            BlockKind::Table(table) => {
+                for cell in std::iter::once(&table.head).chain(&table.rows).flat_map(|row| &row.cells) {
+                    check_inlines(&cell.content, block.range.clone(), text);
+                }
+            }
+            BlockKind::Code(code) => {
+                assert!(code.lines.iter().all(|line| text.get(line.clone()).is_some()), "{text:?}")
+            }
+            BlockKind::Formula(_) | BlockKind::Rule => {}
+        }
+    }
+}
+
+fn check_inlines(content: &[Inline<'_>], within: std::ops::Range<usize>, text: &str) {
+    let mut last = within.start;
+    for inline in content {
+        let range = inline.range.clone();
+        assert!(range.start >= last && !range.is_empty() && text.get(range.clone()).is_some(), "{range:?} of {text:?}");
+        last = range.end;
+        match &inline.kind {
+            InlineKind::Text(content) => assert!(!content.contains('\n'), "{content:?} of {text:?}"),
+            InlineKind::Emphasis(content)
+            | InlineKind::Strong(content)
+            | InlineKind::Struck(content)
+            | InlineKind::Spoiler(content)
+            | InlineKind::Link { content, .. }
+            | InlineKind::Image { content, .. } => check_inlines(content, range, text),
+            _ => {}
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
     fn plain_characters_are_never_lost(text in "[a-z0-9 \n*_~`|#>+<()!:.=\\\\$/é漢、「」-]{0,120}") {
@@ -206,6 +266,14 @@ proptest! {
             let count = |text: &str| text.chars().filter(|c| *c == letter).count();
             prop_assert!(count(&kept) == count(&text), "{letter} in {text:?}: {outline}");
         }
+    }
+
+    #[test]
+    fn any_text_has_ranges_in_its_source_and_in_order(
+        text in "(\\PC{0,30}|[\\x00-\\x7f]{0,30}|[*_~`|$\\[\\]()<>#>\\\\ \n\r\t!.:=+&x1漢é-]{0,60}){0,6}",
+    ) {
+        let document = crate::Document::parse(&text);
+        check_ranges(&document.blocks, 0..text.len(), &text);
     }
 
     #[test]

@@ -387,13 +387,21 @@ impl<'text> Chunker<'text> {
         let mut expected = String::new();
         pieces.iter().for_each(|piece| piece.push_plain(self.source, &self.limits, &mut expected));
         let expected = without_blanks(&expected);
-        let document = Document::parse(&chunk);
-        if self.is_within_limits(&document) && visible_characters(&document) == expected {
-            return Some(Ok(chunk));
+        let mut fitting = None;
+        for writing in [Writing::AsWritten, Writing::Escaped, Writing::Unformatted] {
+            let written = match writing {
+                Writing::AsWritten => chunk.clone(),
+                _ => compose(&pieces, self.source, &self.limits, writing, &is_active)?,
+            };
+            let document = Document::parse(&written);
+            if self.is_within_limits(&document) {
+                if visible_characters(&document) == expected {
+                    return Some(Ok(written));
+                }
+                fitting = Some(written);
+            }
         }
-        let escaped = compose(&pieces, self.source, &self.limits, Writing::Escaped, &is_active)?;
-        let is_fitting = self.is_within_limits(&Document::parse(&escaped));
-        if is_fitting { Some(Ok(escaped)) } else { Some(Err(chunk)) }
+        Some(fitting.ok_or(chunk))
     }
 
     fn is_within_limits(&self, chunk: &Document<'_>) -> bool {

@@ -47,6 +47,8 @@ pub(super) enum Writing {
     AsWritten,
     /// With every mark escaped that isn't one.
     Escaped,
+    /// With every mark escaped and no formatting, so that nothing can be read as a mark.
+    Unformatted,
 }
 
 /// The text of a block, and how it is measured.
@@ -236,7 +238,9 @@ impl<'a> Prose<'a> {
         }
         match writing {
             Writing::AsWritten => self.push_as_written(from.at, to, prefix, &mut text),
-            Writing::Escaped => self.push_escaped((from, to), prefix, budget, &mut text),
+            Writing::Escaped | Writing::Unformatted => {
+                self.push_escaped((from, to), prefix, (budget, writing), &mut text)
+            }
         }
         let is_in_code = to.open.iter().any(|span| matches!(self.span(*span).marks, SpanDelimiters::Ticks(_)));
         text.truncate(text.trim_end().len());
@@ -254,6 +258,7 @@ impl<'a> Prose<'a> {
         match writing {
             Writing::AsWritten => self.source[span.open.clone()].trim_end().to_owned(),
             Writing::Escaped => span.marks.opening(),
+            Writing::Unformatted => String::new(),
         }
     }
 
@@ -261,6 +266,7 @@ impl<'a> Prose<'a> {
         let span = self.span(span);
         let source = &self.source[span.close.clone()];
         match writing {
+            Writing::Unformatted => String::new(),
             // An address may be defined elsewhere, or be on a line of its own.
             Writing::AsWritten if !matches!(span.marks, SpanDelimiters::Link(_)) => source.trim_start().to_owned(),
             Writing::AsWritten if source.starts_with("](") && !source.contains('\n') => source.to_owned(),
@@ -291,9 +297,14 @@ impl<'a> Prose<'a> {
                     text.push_str(&self.source[start..range.start]);
                     text.push(' ');
                 }
+                TokenKind::Atom(atom) if range == token.range && break_text.contains('\n') => {
+                    text.push_str(&self.source[start..range.start]);
+                    push_lines(atom.markdown.split('\n'), prefix, text);
+                }
                 _ if break_text.contains('\n') => {
                     text.push_str(&self.source[start..range.start]);
-                    push_lines(break_text, prefix, text);
+                    let is_prefix = [' ', '\t', '>'];
+                    push_lines(break_text.split('\n').map(|line| line.trim_start_matches(is_prefix)), prefix, text);
                 }
                 _ => continue,
             }
@@ -306,7 +317,7 @@ impl<'a> Prose<'a> {
         &self,
         (from, to): (&ProsePosition, &ProsePosition),
         prefix: &str,
-        budget: &Budget,
+        (budget, writing): (&Budget, Writing),
         text: &mut String,
     ) {
         for token in &self.tokens.tokens[from.token..self.tokens.tokens.len().min(to.token + 1)] {
@@ -317,8 +328,9 @@ impl<'a> Prose<'a> {
             let part = &self.source[range.clone()];
             match &token.kind {
                 TokenKind::Text => text.push_str(&escape_text(part)),
+                TokenKind::Code if writing == Writing::Unformatted => text.push_str(&escape_text(part)),
                 TokenKind::Code => text.push_str(part),
-                TokenKind::Atom(atom) if range == token.range => push_lines(&atom.markdown, prefix, text),
+                TokenKind::Atom(atom) if range == token.range => push_lines(atom.markdown.split('\n'), prefix, text),
                 TokenKind::Atom(_) => text.push_str(&escape_text(part)),
                 TokenKind::Break => {
                     text.push('\n');
@@ -327,12 +339,12 @@ impl<'a> Prose<'a> {
                 TokenKind::CodeBreak => text.push(' '),
                 TokenKind::Open(span) => {
                     if self.can_reopen(*span, budget) || self.span(*span).close.end <= to.at {
-                        text.push_str(&self.opening(*span, Writing::Escaped));
+                        text.push_str(&self.opening(*span, writing));
                     }
                 }
                 TokenKind::Close(span) => {
                     if self.can_reopen(*span, budget) || self.span(*span).open.start >= from.at {
-                        text.push_str(&self.closing(*span, Writing::Escaped));
+                        text.push_str(&self.closing(*span, writing));
                     } else if let SpanDelimiters::Link(address) = &self.span(*span).marks {
                         // A link that is cut and has no room for its address in each part has it behind the last one.
                         text.push_str(&format!(" ({})", escape_text(address)));
@@ -357,13 +369,13 @@ impl<'a> Prose<'a> {
     }
 }
 
-/// Lines with a prefix before each but the first, in place of the blanks and marks of quotations that are there.
-fn push_lines(lines: &str, prefix: &str, text: &mut String) {
-    for (index, line) in lines.split('\n').enumerate() {
+/// Lines with a prefix before each but the first.
+fn push_lines<'line>(lines: impl Iterator<Item = &'line str>, prefix: &str, text: &mut String) {
+    for (index, line) in lines.enumerate() {
         if index > 0 {
             text.push('\n');
             text.push_str(prefix);
         }
-        text.push_str(if index > 0 { line.trim_start_matches([' ', '\t', '>']) } else { line });
+        text.push_str(line);
     }
 }

@@ -138,7 +138,7 @@ impl TableText<'_, '_> {
     fn delimiter(&self, writing: Writing) -> String {
         match writing {
             Writing::AsWritten => self.source[self.table.delimiter.clone()].trim().to_owned(),
-            Writing::Escaped => format!("|{}", "---|".repeat(self.table.head.cells.len())),
+            _ => format!("|{}", "---|".repeat(self.table.head.cells.len())),
         }
     }
 

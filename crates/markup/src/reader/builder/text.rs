@@ -3,8 +3,8 @@
 use std::{borrow::Cow, ops::Range};
 
 use super::{
-    super::frames::{InlineFrame, InlineFrameKind, paragraph, without_last_breaks},
-    BlockFrame, BlockFrameKind, NoteKind, PassageReader,
+    super::frames::{InlineFrame, InlineFrameKind, paragraph, without_last_breaks, without_last_lines},
+    BlockFrameKind, NoteKind, PassageReader,
 };
 use crate::{
     tex,
@@ -51,7 +51,7 @@ impl<'text> PassageReader<'_, 'text> {
         let range = start..range.end;
         match kind {
             InlineFrameKind::Paragraph => self.push_leaf(range, without_last_breaks(content), paragraph),
-            InlineFrameKind::Html => self.push_leaf(range, without_last_breaks(content), BlockKind::Html),
+            InlineFrameKind::Html => self.push_leaf(range, without_last_lines(content), BlockKind::Html),
             InlineFrameKind::Heading { level } => self.push_heading(range, level, content),
             InlineFrameKind::Cell => self.push_cell(range, without_last_breaks(content)),
             InlineFrameKind::Emphasis => self.push_inline(range, InlineKind::Emphasis(content)),
@@ -108,7 +108,7 @@ impl<'text> PassageReader<'_, 'text> {
     pub(super) fn push_break(&mut self, range: Range<usize>, is_hard: bool) {
         let bytes = self.source.as_bytes();
         let ends_line = bytes[range.clone()].ends_with(b"\n");
-        let prefix = if ends_line { prefix_length(&bytes[range.end..]) } else { 0 };
+        let prefix = if ends_line { prefix_length(&bytes[range.end..], self.quotes()) } else { 0 };
         let range = range.start..range.end + prefix;
         let frame = self.text_frame(range.start);
         if let Some(Inline { range: last, kind: InlineKind::Break { is_hard: true } }) = frame.content.last_mut()
@@ -118,6 +118,12 @@ impl<'text> PassageReader<'_, 'text> {
         {
             // `<br>` at the end of a line.
             last.end = range.end;
+            return;
+        }
+        // The break before it went on over the indentation.
+        let last_end = frame.content.last().map_or(range.start, |inline| inline.range.end);
+        let range = range.start.max(last_end)..range.end.max(last_end);
+        if range.is_empty() {
             return;
         }
         if !frame.content.is_empty() || !matches!(frame.kind, InlineFrameKind::Paragraph | InlineFrameKind::Html) {
@@ -133,7 +139,11 @@ impl<'text> PassageReader<'_, 'text> {
             return self.push_break(range, true);
         }
         let source = self.source;
-        self.text_frame(range.start).push_source(range.start..end, source);
+        let frame = self.text_frame(range.start);
+        if let Some(Inline { range: last, kind: InlineKind::Break { .. } }) = frame.content.last_mut() {
+            last.end = range.start;
+        }
+        frame.push_source(range.start..end, source);
         if end < range.end {
             self.push_break(end..range.end, false);
         }
@@ -147,7 +157,7 @@ impl<'text> PassageReader<'_, 'text> {
             let end = start + newline;
             self.text_frame(start).push_source(start..end, source);
             self.push_break(end..end + 1, false);
-            start = (end + 1 + prefix_length(&source.as_bytes()[end + 1..])).min(range.end);
+            start = (end + 1 + prefix_length(&source.as_bytes()[end + 1..], self.quotes())).min(range.end);
         }
         self.text_frame(start).push_source(start..range.end, source);
     }
@@ -157,7 +167,8 @@ impl<'text> PassageReader<'_, 'text> {
         let source = &self.source[range.clone()];
         let ticks = source.len() - source.trim_start_matches('`').len();
         let code = source.get(ticks..source.len() - ticks).unwrap_or_default();
-        let mut code = if code.contains('\n') { Cow::Owned(joined_lines(code)) } else { Cow::Borrowed(code) };
+        let mut code =
+            if code.contains('\n') { Cow::Owned(joined_lines(code, self.quotes())) } else { Cow::Borrowed(code) };
         if self.table.is_some() && code.contains("\\|") {
             code = Cow::Owned(code.replace("\\|", "|"));
         }
@@ -221,6 +232,11 @@ impl<'text> PassageReader<'_, 'text> {
         range.end
     }
 
+    /// How many quotations are open.
+    fn quotes(&self) -> usize {
+        self.blocks.iter().filter(|frame| matches!(frame.kind, BlockFrameKind::Quote)).count()
+    }
+
     fn is_in_link(&self) -> bool {
         let is_link = |frame: &InlineFrame<'_>| {
             matches!(frame.kind, InlineFrameKind::Link { .. } | InlineFrameKind::Image { .. })
@@ -229,10 +245,9 @@ impl<'text> PassageReader<'_, 'text> {
     }
 
     fn formula(&self, range: &Range<usize>, tex: &Range<usize>, is_display: bool) -> TexFormula<'text> {
-        let is_quote = |frame: &BlockFrame<'_>| matches!(frame.kind, BlockFrameKind::Quote);
-        let is_quoted = self.blocks.iter().any(is_quote);
-        let source = without_prefixes(&self.source[range.clone()], is_quoted);
-        let tex = match without_prefixes(&self.source[tex.clone()], is_quoted) {
+        let quotes = self.quotes();
+        let source = without_prefixes(&self.source[range.clone()], quotes);
+        let tex = match without_prefixes(&self.source[tex.clone()], quotes) {
             Cow::Borrowed(tex) => Cow::Borrowed(tex.trim()),
             Cow::Owned(tex) => Cow::Owned(tex.trim().to_owned()),
         };
@@ -241,18 +256,30 @@ impl<'text> PassageReader<'_, 'text> {
     }
 }
 
-/// The length of the indentation and the marks of quotations before a line.
-fn prefix_length(line: &[u8]) -> usize {
-    line.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'>')).count()
+/// The length of the indentation and the marks of so many quotations before a line.
+fn prefix_length(line: &[u8], quotes: usize) -> usize {
+    let (mut left, mut indent) = (quotes, 0);
+    let is_prefix = |byte: &&u8| match byte {
+        b' ' | b'\t' => {
+            indent += if **byte == b'\t' { 4 } else { 1 };
+            true
+        }
+        b'>' if left > 0 && indent < 4 => {
+            (left, indent) = (left - 1, 0);
+            true
+        }
+        _ => false,
+    };
+    line.iter().take_while(is_prefix).count()
 }
 
 /// The lines of code within a text as one, without what is before each of them.
-fn joined_lines(code: &str) -> String {
+fn joined_lines(code: &str, quotes: usize) -> String {
     let mut lines = code.split('\n');
     let mut joined = lines.next().unwrap_or_default().trim_end_matches('\r').to_owned();
     for line in lines {
         joined.push(' ');
-        joined.push_str(line[prefix_length(line.as_bytes())..].trim_end_matches('\r'));
+        joined.push_str(line[prefix_length(line.as_bytes(), quotes)..].trim_end_matches('\r'));
     }
     joined
 }
@@ -275,18 +302,18 @@ fn without_escapes(address: &str) -> Cow<'_, str> {
 }
 
 /// Lines without the indentation and the marks of the quotation that they are in.
-fn without_prefixes(lines: &str, is_quoted: bool) -> Cow<'_, str> {
+fn without_prefixes(lines: &str, quotes: usize) -> Cow<'_, str> {
     if !lines.contains('\n') {
         return Cow::Borrowed(lines);
     }
-    let is_prefix = |c: char| matches!(c, ' ' | '\t') || (is_quoted && c == '>');
     let mut text = String::with_capacity(lines.len());
     for (index, line) in lines.split('\n').enumerate() {
         if index > 0 {
             text.push('\n');
         }
         let line = line.trim_end_matches('\r');
-        text.push_str(if index > 0 { line.trim_start_matches(is_prefix) } else { line });
+        let prefix = if index > 0 { prefix_length(line.as_bytes(), quotes) } else { 0 };
+        text.push_str(&line[prefix..]);
     }
     Cow::Owned(text)
 }

@@ -55,6 +55,12 @@ impl MarkRun {
         self.mark == b'*' && (is_product || is_repetition)
     }
 
+    /// Whether it is one even where a span could end with it.
+    fn is_sure_operator(&self) -> bool {
+        let is_factor = self.before.is_ascii_digit() || matches!(self.before, ')' | ']' | '}');
+        self.length() == 1 && is_factor && (is_letter(self.behind) || matches!(self.behind, '(' | '[' | '{'))
+    }
+
     fn can_open(&self) -> bool {
         !self.behind.is_whitespace()
             && (!is_punctuation(self.behind) || self.before.is_whitespace() || is_punctuation(self.before))
@@ -110,19 +116,24 @@ impl EmphasisScanner {
             behind: text[range.end..paragraph.end].chars().next().unwrap_or(' '),
             range,
         };
-        if is_literal || (run.mark == b'~' && run.length() != 2) {
+        let opener = self.opener(&run);
+        // A path may end with a mark, and so may what it is in.
+        let rest = &text[run.range.end..self.word.range.end.max(run.range.end)];
+        let ends_span = opener.is_some() && run.can_close() && rest.chars().all(is_punctuation);
+        if (is_literal && !ends_span) || (run.mark == b'~' && run.length() != 2) {
             return mask.hide(run.range);
         }
-        let opener = self.opener(&run);
         let opens_in_word = opener.is_some_and(|opener| self.open[opener].word == word);
         if run.is_in_word() {
-            let is_ending = opener.is_some() && run.before.is_alphabetic() && run.behind.is_alphabetic();
+            // An ending behind bold words, such as `**New York**er`. Powers come in pairs, or with numbers.
+            let is_only_one = text[self.word.range.clone()].matches("**").count() == 1;
+            let is_ending = opener.is_some() && is_only_one && run.before.is_alphabetic() && run.behind.is_alphabetic();
             if run.length() >= 2 && run.mark != b'_' && (opens_in_word || is_ending) {
                 return self.close(opener, run.length());
             }
             return mask.hide(run.range);
         }
-        if run.is_operator() && !opens_in_word && (opener.is_none() || run.length() == 1) {
+        if run.is_operator() && !opens_in_word && (opener.is_none() || run.is_sure_operator()) {
             return mask.hide(run.range);
         }
         let (mut can_open, mut can_close) = (run.can_open(), run.can_close());

@@ -30,6 +30,7 @@ impl ChatWriter for CountingWriter {
     }
 
     fn push_text(&mut self, text: &str) {
+        assert!(!text.contains('\n'), "{text:?}");
         self.units += utf16_units(text);
     }
 
@@ -43,7 +44,7 @@ impl ChatWriter for CountingWriter {
     }
 
     fn push_code_block(&mut self, _language: &str, code: &str) {
-        self.push_text(code);
+        self.units += utf16_units(code);
         self.spans += 1;
     }
 
