@@ -18,6 +18,15 @@ pub(super) struct Word {
     pub(super) literal: Range<usize>,
     /// Whether its backslashes stand for themselves too.
     pub(super) has_backslashes: bool,
+    /// How often `**` is in it.
+    pub(super) double_stars: usize,
+}
+
+impl Word {
+    fn new(range: Range<usize>, literal: Range<usize>, text: &str) -> Self {
+        let double_stars = text[range.clone()].matches("**").count();
+        Self { range, literal, has_backslashes: false, double_stars }
+    }
 }
 
 /// The word around `at`, not before `start` and not behind `end`.
@@ -29,10 +38,10 @@ pub(super) fn word_at(text: &str, at: usize, start: usize, end: usize) -> Word {
     let word = &text[range.clone()];
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || byte == b'*';
     if word.bytes().all(is_plain) {
-        return Word { literal: range.start..range.start, range, has_backslashes: false };
+        return Word::new(range.clone(), range.start..range.start, text);
     }
     if is_windows_path(word) || text[range.end..end].starts_with("(ツ)") || text[..range.start].ends_with("(ツ)") {
-        return Word { literal: range.clone(), has_backslashes: true, range };
+        return Word { has_backslashes: true, ..Word::new(range.clone(), range, text) };
     }
     let bare = without_punctuation(word);
     let is_alone = |outside: Option<char>| outside.is_none_or(char::is_whitespace);
@@ -44,7 +53,7 @@ pub(super) fn word_at(text: &str, at: usize, start: usize, end: usize) -> Word {
         && is_alone(text[range.end..end].chars().next());
     let is_called = word.ends_with('_') && text[range.end..end].starts_with('(');
     if is_dunder(bare) || is_called || is_face {
-        return Word { literal: range.start..range.start + bare.len(), range, has_backslashes: false };
+        return Word::new(range.clone(), range.start..range.start + bare.len(), text);
     }
     // Alternatives have marks of their own, so they are looked at with all of them.
     let inner = unwrapped(word);
@@ -52,7 +61,7 @@ pub(super) fn word_at(text: &str, at: usize, start: usize, end: usize) -> Word {
     let is_literal = (is_path(bare) && is_path(name)) || is_identifier(name);
     let literal =
         if is_literal { range.start + inner.start..range.start + inner.end } else { range.start..range.start };
-    Word { range, literal, has_backslashes: false }
+    Word::new(range, literal, text)
 }
 
 fn is_separator(c: char) -> bool {

@@ -148,7 +148,7 @@ fn excess_formatted_spans_move_to_next_chunk() {
 /// Ten times the text may cost thirteen times as much; a quadratic step would cost a hundred times.
 #[test]
 fn adversarial_texts_are_split_in_linear_time() {
-    for (name, unit) in [
+    let units = [
         ("flags", "🇩🇪"),
         ("marks", "\u{301}"),
         ("spans", "*a "),
@@ -161,8 +161,23 @@ fn adversarial_texts_are_split_in_linear_time() {
         ("rules", "-- "),
         ("definitions", "[a]: /b\n"),
         ("open labels", "[\n]"),
-    ] {
-        let text = unit.repeat(100_000 / unit.len());
+    ];
+    // What chat has besides CommonMark.
+    let chat_units = [
+        ("spoilers", "||a "),
+        ("formulas", "$x$"),
+        ("open formulas", "\\(a "),
+        ("paths", "a/_b_/"),
+        ("references", "&amp;"),
+        ("loose bullets", "1. a\n- b\n"),
+        ("interrupted quotations", "> a\nb\n"),
+        ("HTML", "<div>\n"),
+        ("CJK", "**「a」**b"),
+        ("tables", "| a |\n|---|\n| b |\n\n"),
+    ];
+    let texts = units.map(|(name, unit)| (name, unit.repeat(100_000 / unit.len())));
+    let chat_texts = chat_units.map(|(name, unit)| (name, unit.repeat(30_000 / unit.len())));
+    for (name, text) in texts.into_iter().chain(chat_texts) {
         for limit in [limit(4096), source(2000), TextLimit { entities: Some(100), ..limit(4096) }] {
             let chunks = split(&text, &limit);
             assert!(chunks.len() <= text.len(), "{name}");

@@ -11,6 +11,10 @@ use super::super::{
     names::{Word, word_at},
 };
 
+/// What faces such as `(*^_^*)` consist of, and what none is without.
+const FACE: &str = "^_<>´`▽°;=≧≦◡ω・.-";
+const EYES: &str = "^_<>´≧";
+
 /// A run that may open a span.
 #[derive(Debug)]
 struct OpenRun {
@@ -25,6 +29,8 @@ struct OpenRun {
 pub(super) struct EmphasisScanner {
     open: Vec<OpenRun>,
     word: Word,
+    /// Where the last face ends.
+    face_end: usize,
 }
 
 /// A run and what is beside it.
@@ -61,6 +67,18 @@ impl MarkRun {
         self.length() == 1 && is_factor && (is_letter(self.behind) || matches!(self.behind, '(' | '[' | '{'))
     }
 
+    /// Whether it is the nose of a face such as `^_^` or `>_<`.
+    fn is_nose(&self) -> bool {
+        self.length() == 1 && matches!((self.before, self.behind), ('^', '^') | ('>', '<'))
+    }
+
+    /// The length of a face with this mark on both sides, up to the second one, if what is behind it in the text is one.
+    fn face_length(&self, behind: &str) -> Option<usize> {
+        let length = behind.find(char::from(self.mark)).filter(|_| self.length() == 1)?;
+        let face = &behind[..length];
+        (face.contains(|c| EYES.contains(c)) && face.chars().all(|c| FACE.contains(c))).then_some(length + 1)
+    }
+
     fn can_open(&self) -> bool {
         !self.behind.is_whitespace()
             && (!is_punctuation(self.behind) || self.before.is_whitespace() || is_punctuation(self.before))
@@ -81,7 +99,7 @@ impl EmphasisScanner {
     }
 
     /// Whether the backslash at `at` is part of a path.
-    pub(super) fn has_literal_backslash(&mut self, text: &str, at: usize, paragraph: Range<usize>) -> bool {
+    pub(super) fn keeps_backslash(&mut self, text: &str, at: usize, paragraph: Range<usize>) -> bool {
         let word = self.word_at(text, at, &paragraph);
         word.has_backslashes && word.literal.contains(&at)
     }
@@ -117,6 +135,14 @@ impl EmphasisScanner {
             range,
         };
         let opener = self.opener(&run);
+        if opener.is_none()
+            && let Some(length) = run.face_length(&text[run.range.end..paragraph.end])
+        {
+            self.face_end = run.range.end + length;
+        }
+        if run.range.start < self.face_end || run.is_nose() {
+            return mask.hide(run.range);
+        }
         // A path may end with a mark, and so may what it is in.
         let rest = &text[run.range.end..self.word.range.end.max(run.range.end)];
         let ends_span = opener.is_some() && run.can_close() && rest.chars().all(is_punctuation);
@@ -126,7 +152,7 @@ impl EmphasisScanner {
         let opens_in_word = opener.is_some_and(|opener| self.open[opener].word == word);
         if run.is_in_word() {
             // An ending behind bold words, such as `**New York**er`. Powers come in pairs, or with numbers.
-            let is_only_one = text[self.word.range.clone()].matches("**").count() == 1;
+            let is_only_one = self.word.double_stars == 1;
             let is_ending = opener.is_some() && is_only_one && run.before.is_alphabetic() && run.behind.is_alphabetic();
             if run.length() >= 2 && run.mark != b'_' && (opens_in_word || is_ending) {
                 return self.close(opener, run.length());
