@@ -1,7 +1,12 @@
 //! How long a text is where it is shown, piece by piece.
 //!
 //! For a channel with formatted spans this is what [`write_message`](crate::write_message) writes. For a channel that reads
-//! Markdown it is the most that its own Markdown needs: marks, and a backslash before each character that could be one.
+//! Markdown it is the most that its own Markdown needs, which its writer must not exceed: the marks of spans (`*`, `**`, `~~`,
+//! `||`, backticks as the code needs them, `[]()` with the address), `> ` before each line of a quotation, `- ` or the number
+//! before an item and its width before further lines, `#` of a heading, fences with the language, one more character for each
+//! fence within code, and one backslash before each of ``\ * _ ~ ` | < > [ #`` in text and before the first character of a
+//! text that begins with `-`, `+` or a digit. Tables are as [`TableBlock::layout`](crate::TableBlock::layout) has them: columns
+//! in a fence, the first line of a record bold.
 
 use crate::{
     chat::{FORMULA_LANGUAGE, IMAGE_SIGN, RULE},
@@ -194,9 +199,12 @@ impl Measure {
         if self.is_markdown() { size } else { TextSize { units: size.units + breaks, breaks: 0, ..size } }
     }
 
-    /// Measures the lines before and behind code.
+    /// Measures the lines before and behind code. Empty code isn't shown at all.
     #[must_use]
     pub fn fences(&self, text: &str, language: &str) -> TextSize {
+        if text.trim().is_empty() {
+            return TextSize::default();
+        }
         let fence = longest_run(text, '`').saturating_add(1).max(3);
         let units = if self.is_markdown() { 2 * fence + language.len() } else { 0 };
         TextSize { units, spans: 0, breaks: if self.is_markdown() { 2 } else { 0 } }

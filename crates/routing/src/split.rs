@@ -8,6 +8,7 @@ mod chunker;
 mod code;
 mod compose;
 mod cut;
+mod ends;
 mod leaves;
 mod plain;
 mod prose;
