@@ -1,22 +1,39 @@
-//! Renders Markdown as Telegram's HTML.
+//! Renders a text as Telegram's HTML.
 //!
-//! There are two renderers. The rich one renders headings, lists, tables and quotes. It can make a text longer than the
-//! length that it was split by; then the verbatim one is used, which shows every character except the markers that
-//! the measurement leaves out, and therefore never exceeds it.
+//! The text was cut to fit as it is rendered here. What fits all the same by its own characters only is shown with its
+//! tables as lines, and as its own characters where that is too long as well.
 
+mod compact;
 mod html;
-mod rich;
-mod table;
-mod verbatim;
 
 use satchel_domain::capabilities::TextLimit;
+use satchel_markup::{Document, write_message};
+
+use self::html::{EntityBudget, HtmlWriter};
 
 /// Renders a text within the limit, provided that it was measured to fit.
 pub(crate) fn render(text: &str, limit: &TextLimit) -> String {
-    let rich = rich::render(text);
-    let fits = limit.max.is_none_or(|max| rich.units() <= max)
-        && limit.entities.is_none_or(|entities| rich.entities() <= entities.max(1));
-    if fits { rich.into_text() } else { verbatim::render(text, limit.entities).into_text() }
+    let document = Document::parse(text);
+    let fits = |html: &HtmlWriter| html.units() > 0 && limit.max.is_none_or(|max| html.units() <= max);
+    let mut html = write(&document, None);
+    let mut budget = None;
+    if let Some(max) = limit.entities.map(|entities| entities.max(1)).filter(|max| html.entities() > *max) {
+        budget = Some(EntityBudget { max, links: html.links() });
+        html = write(&document, budget);
+    }
+    if fits(&html) {
+        return html.into_text();
+    }
+    let document = Document { blocks: compact::with_tables_as_lines(document.blocks), ..document };
+    let compact = write(&document, budget);
+    if fits(&compact) { compact.into_text() } else { html::escaped(text) }
+}
+
+/// Writes a document; with a budget, what goes beyond it has no formatting.
+fn write(document: &Document<'_>, budget: Option<EntityBudget>) -> HtmlWriter {
+    let mut html = HtmlWriter::new(budget);
+    write_message(document, &mut html);
+    html
 }
 
 #[cfg(test)]

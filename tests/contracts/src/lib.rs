@@ -9,6 +9,7 @@ pub mod faulty_runner;
 pub mod file_runner;
 pub mod ledger;
 pub mod log_capture;
+pub mod markup;
 pub mod platform;
 pub mod private_disk;
 pub mod workspace;

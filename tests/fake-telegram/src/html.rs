@@ -47,8 +47,12 @@ struct HtmlParser<'a> {
     entities: Vec<TextEntity>,
 }
 
-/// Reads a text with markup.
-pub(crate) fn parse(markup: &str) -> Result<FormattedText, ApiRefusal> {
+/// Reads a text with markup: what a person sees of it.
+///
+/// # Errors
+///
+/// The server's refusal of a text that it can't read.
+pub fn parse_html(markup: &str) -> Result<FormattedText, ApiRefusal> {
     let mut reader =
         HtmlParser { markup, at: 0, seen: String::new(), units: 0, open: Vec::new(), entities: Vec::new() };
     reader.read().map_err(|words| bad(format!("can't parse entities: {words}")))?;
@@ -285,7 +289,7 @@ mod tests {
         for number in 0..pieces.len().pow(4) {
             let places = (0..4).map(|place| number / pieces.len().pow(place) % pieces.len());
             let markup: String = places.map(|place| pieces[place]).collect();
-            let Ok(formatted) = parse(&markup) else { continue };
+            let Ok(formatted) = parse_html(&markup) else { continue };
             read += 1;
             for entity in &formatted.entities {
                 assert!(entity.length > 0 && entity.offset + entity.length <= formatted.units(), "{markup}");

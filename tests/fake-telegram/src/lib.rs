@@ -43,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{call::ReceivedCall, inbox::TelegramInbox, platform_state::PlatformState, rate::RateCounter};
 pub use self::{
+    html::parse_html,
     message::{
         ChatKind, FileKind, FormattedText, InlineButton, PersonMessage, TelegramContent, TelegramFile, TelegramMessage,
         TextEntity,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     call::ReceivedCall,
-    html,
+    html::parse_html,
     message::{FormattedText, TextEntity},
     refusal::{ApiRefusal, bad},
 };
@@ -31,7 +31,7 @@ pub(crate) fn parse(words: &str, mode: Option<&str>, entities: Option<&Value>) -
         None | Some("" | "none") => {
             FormattedText { text: words.to_owned(), entities: parse_entities(entities)?, dropped_entities: 0 }
         }
-        Some("html") => html::parse(words)?,
+        Some("html") => parse_html(words)?,
         // The server reads Markdown too; nothing of ours sends it, so the fake does not pretend to.
         Some(_) => return Err(bad("unsupported parse_mode")),
     };
@@ -99,6 +99,29 @@ impl FormattedText {
     #[must_use]
     pub fn units(&self) -> usize {
         self.text.encode_utf16().count()
+    }
+
+    /// The addresses that a person can press: those of links, and those that Telegram finds in the text itself, outside of
+    /// code (TDLib, `find_urls`: up to a blank, and without the punctuation at the end).
+    #[must_use]
+    pub fn links(&self) -> Vec<String> {
+        let of_kind = |kinds: &'static [&'static str]| {
+            self.entities.iter().filter(move |entity| kinds.contains(&entity.kind.as_str()))
+        };
+        let mut links: Vec<String> = of_kind(&["text_link"]).filter_map(|entity| entity.detail.clone()).collect();
+        for (at, _) in self.text.match_indices("http") {
+            let offset = self.text[..at].encode_utf16().count();
+            let is_inside = |entity: &TextEntity| (entity.offset..entity.offset + entity.length).contains(&offset);
+            let address = self.text[at..].split(|c: char| c.is_whitespace() || "<>\"".contains(c)).next();
+            let address = address.unwrap_or_default().trim_end_matches(['.', ',', '!', '?', ':', ';', ')', '\'']);
+            let is_address = ["http://", "https://"]
+                .iter()
+                .any(|scheme| address.len() > scheme.len() && address.starts_with(scheme));
+            if is_address && !of_kind(&["text_link", "code", "pre"]).any(is_inside) {
+                links.push(address.to_owned());
+            }
+        }
+        links
     }
 
     /// Drops the entities beyond what a message keeps.

@@ -1,45 +1,85 @@
 //! Writer for Telegram's HTML: escapes and counts characters, nests spans only as Telegram allows, and tells which
 //! addresses become links.
 //!
-//! <https://core.telegram.org/bots/api#formatting-options>: bold, italic and struck text may contain and be part of
-//! anything but code; links and code can't contain each other; quotes can't be nested.
+//! <https://core.telegram.org/bots/api#formatting-options>: bold, italic, struck and hidden text may contain and be part
+//! of anything but code; links and code can't contain each other; quotes can't be nested.
 
-use std::fmt::Write;
+use std::mem;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HtmlSpan {
+use satchel_markup::{ChatSpan, ChatWriter};
+
+/// How many spans may be formatted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EntityBudget {
+    /// All together.
+    pub(super) max: usize,
+    /// How many links there are. They come first: without formatting, an address would have to be shown.
+    pub(super) links: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HtmlTag {
     Bold,
     Italic,
     Struck,
-    /// A link to this address.
-    Link(String),
+    Spoiler,
     Quote,
 }
 
-/// An open span, or one that is not allowed here and has no tag (`None`).
+impl HtmlTag {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bold => "b",
+            Self::Italic => "i",
+            Self::Struck => "s",
+            Self::Spoiler => "tg-spoiler",
+            Self::Quote => "blockquote",
+        }
+    }
+}
+
+/// An open span. Its tag is written with the first character: an empty span would count as an entity.
 #[derive(Debug)]
-struct OpenSpan {
-    span: Option<HtmlSpan>,
-    /// Whether its tag has been written. It is written with the first character: an empty span would count as an
-    /// entity.
-    has_tag: bool,
+enum OpenSpan {
+    Tagged {
+        tag: HtmlTag,
+        is_written: bool,
+    },
+    Link {
+        address: String,
+        is_written: bool,
+    },
+    /// A link for which there is no room: its address is shown behind it.
+    UntaggedLink {
+        address: String,
+    },
+    /// One that isn't allowed here, or for which there is no room.
+    Plain,
+}
+
+/// An address at the end of the HTML that Telegram makes a link by itself, unless the text goes on as one could.
+#[derive(Debug)]
+struct BareAddress {
+    start: usize,
+    address: String,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct HtmlWriter {
     text: String,
     open: Vec<OpenSpan>,
+    bare_address: Option<BareAddress>,
     units: usize,
     entities: usize,
-    /// How many spans may be formatted; `None` for any number.
-    max_entities: Option<usize>,
+    links: usize,
+    budget: Option<EntityBudget>,
 }
 
 impl HtmlWriter {
-    /// Creates a writer that formats at most this many spans; the text of further ones is plain. Telegram itself would
-    /// drop the formatting of some, but not necessarily of the last ones.
-    pub(super) fn with_entity_limit(entities: Option<usize>) -> Self {
-        Self { max_entities: entities, ..Self::default() }
+    /// Creates a writer. With a budget, the text of spans beyond it is plain; Telegram itself would drop the formatting
+    /// of some, but not necessarily of the last ones.
+    pub(super) fn new(budget: Option<EntityBudget>) -> Self {
+        Self { budget, ..Self::default() }
     }
 
     /// How many UTF-16 units are visible.
@@ -52,6 +92,11 @@ impl HtmlWriter {
         self.entities
     }
 
+    /// How many of them are links.
+    pub(super) fn links(&self) -> usize {
+        self.links
+    }
+
     /// Closes all spans and returns the HTML.
     pub(super) fn into_text(mut self) -> String {
         while !self.open.is_empty() {
@@ -60,88 +105,185 @@ impl HtmlWriter {
         self.text
     }
 
-    /// Opens a span. One that Telegram doesn't allow here gets no tag.
-    pub(super) fn open(&mut self, span: HtmlSpan) {
-        let allowed = !self.open.iter().flat_map(|open| &open.span).any(|outer| match (&span, outer) {
-            (HtmlSpan::Link(_), HtmlSpan::Link(_)) => true,
-            (span, outer) => span == outer,
-        });
-        self.open.push(OpenSpan { span: allowed.then_some(span), has_tag: false });
+    /// Whether there is room for a span that is no link.
+    fn has_room(&self) -> bool {
+        self.budget.is_none_or(|budget| self.entities + budget.links.saturating_sub(self.links) < budget.max)
     }
 
-    /// Closes the innermost span.
-    pub(super) fn close(&mut self) {
-        if let Some(OpenSpan { span: Some(span), has_tag: true }) = self.open.pop() {
-            self.end_tag(&span);
+    fn has_link_room(&self) -> bool {
+        self.budget.is_none_or(|budget| self.entities < budget.max)
+    }
+
+    /// Writes the tags of spans that are open and empty so far.
+    fn start_spans(&mut self) {
+        for index in 0..self.open.len() {
+            let span = mem::replace(&mut self.open[index], OpenSpan::Plain);
+            self.open[index] = match span {
+                OpenSpan::Tagged { tag, is_written: false } if self.has_room() => {
+                    self.start_tag(tag);
+                    OpenSpan::Tagged { tag, is_written: true }
+                }
+                OpenSpan::Tagged { is_written: false, .. } => OpenSpan::Plain,
+                OpenSpan::Link { address, is_written: false } if self.has_link_room() => {
+                    self.count_link();
+                    self.text.push_str(&link_tag(&address));
+                    OpenSpan::Link { address, is_written: true }
+                }
+                OpenSpan::Link { address, is_written: false } => OpenSpan::UntaggedLink { address },
+                written => written,
+            };
         }
     }
 
-    /// Whether a span is open.
-    pub(super) fn is_in_span(&self) -> bool {
-        !self.open.is_empty()
+    fn count_link(&mut self) {
+        self.entities += 1;
+        self.links += 1;
     }
 
-    /// Writes characters into the open spans.
-    pub(super) fn push_text(&mut self, text: &str) {
+    /// Makes an address a link where Telegram would read the next character as a part of it.
+    fn end_bare_address(&mut self, next: Option<char>) {
+        let Some(BareAddress { start, address }) = self.bare_address.take() else { return };
+        if next.is_some_and(char::is_alphanumeric) && self.has_link_room() {
+            self.count_link();
+            self.text.insert_str(start, &link_tag(&address));
+            self.text.push_str("</a>");
+        }
+    }
+
+    /// Whether code here would be shown as text: in a link, in hidden text, and in a span that it would cut in two when
+    /// there is no room for more.
+    fn is_code_plain(&self) -> bool {
+        let is_plain = |open: &OpenSpan| match open {
+            OpenSpan::Link { .. } | OpenSpan::Tagged { tag: HtmlTag::Spoiler, .. } => true,
+            OpenSpan::Tagged { tag, .. } => self.budget.is_some() && *tag != HtmlTag::Quote,
+            OpenSpan::UntaggedLink { .. } | OpenSpan::Plain => false,
+        };
+        !self.has_room() || self.open.iter().any(is_plain)
+    }
+
+    /// Ends the spans that can't contain code, so that they are opened again behind it; `false` where it is shown as text.
+    fn start_code(&mut self) -> bool {
+        self.end_bare_address(None);
+        self.start_quote();
+        if self.is_code_plain() {
+            return false;
+        }
+        for index in (0..self.open.len()).rev() {
+            if let OpenSpan::Tagged { tag, is_written: true } = self.open[index]
+                && tag != HtmlTag::Quote
+            {
+                self.open[index] = OpenSpan::Tagged { tag, is_written: false };
+                self.end_tag(tag);
+            }
+        }
+        self.entities += 1;
+        true
+    }
+
+    /// Writes the tag of an open quote that starts with code; only a quote may contain code.
+    fn start_quote(&mut self) {
+        for index in 0..self.open.len() {
+            if matches!(self.open[index], OpenSpan::Tagged { tag: HtmlTag::Quote, is_written: false }) {
+                let is_written = self.has_room();
+                if is_written {
+                    self.start_tag(HtmlTag::Quote);
+                }
+                self.open[index] =
+                    if is_written { OpenSpan::Tagged { tag: HtmlTag::Quote, is_written } } else { OpenSpan::Plain };
+            }
+        }
+    }
+
+    fn start_tag(&mut self, tag: HtmlTag) {
+        self.entities += 1;
+        self.text.extend(["<", tag.name(), ">"]);
+    }
+
+    fn end_tag(&mut self, tag: HtmlTag) {
+        self.text.extend(["</", tag.name(), ">"]);
+    }
+
+    fn push_escaped(&mut self, characters: &str) {
+        self.units += characters.encode_utf16().count();
+        escape(characters, &mut self.text);
+    }
+}
+
+impl ChatWriter for HtmlWriter {
+    /// Other schemes would be silently dropped by Telegram, or should not be opened.
+    fn can_link(&self, address: &str) -> bool {
+        let Some((scheme, rest)) = address.split_once("://") else { return false };
+        let is_supported = ["http", "https", "tg"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported));
+        is_supported && !rest.is_empty() && !address.chars().any(|c| c.is_whitespace() || c.is_control())
+    }
+
+    /// Opens a span. One that Telegram doesn't allow here gets no tag.
+    fn open(&mut self, span: ChatSpan<'_>) {
+        let tag = match span {
+            ChatSpan::Bold => HtmlTag::Bold,
+            ChatSpan::Italic => HtmlTag::Italic,
+            ChatSpan::Struck => HtmlTag::Struck,
+            ChatSpan::Spoiler => HtmlTag::Spoiler,
+            ChatSpan::Quote => HtmlTag::Quote,
+            ChatSpan::Link(address) => {
+                let is_link = |open: &OpenSpan| matches!(open, OpenSpan::Link { .. } | OpenSpan::UntaggedLink { .. });
+                let is_nested = self.open.iter().any(is_link);
+                let link = OpenSpan::Link { address: address.to_owned(), is_written: false };
+                return self.open.push(if is_nested { OpenSpan::Plain } else { link });
+            }
+        };
+        let is_open = |open: &OpenSpan| matches!(open, OpenSpan::Tagged { tag: outer, .. } if *outer == tag);
+        let is_nested = self.open.iter().any(is_open);
+        self.open.push(if is_nested { OpenSpan::Plain } else { OpenSpan::Tagged { tag, is_written: false } });
+    }
+
+    fn close(&mut self) {
+        self.end_bare_address(None);
+        match self.open.pop() {
+            Some(OpenSpan::Tagged { tag, is_written: true }) => self.end_tag(tag),
+            Some(OpenSpan::Link { is_written: true, .. }) => self.text.push_str("</a>"),
+            Some(OpenSpan::UntaggedLink { address }) => self.push_text(&format!(" ({address})")),
+            Some(OpenSpan::Tagged { .. } | OpenSpan::Link { .. } | OpenSpan::Plain) | None => {}
+        }
+    }
+
+    fn push_text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
-        for index in 0..self.open.len() {
-            if self.open[index].has_tag {
-                continue;
-            }
-            self.open[index].has_tag = true;
-            if !self.has_entity_room() {
-                self.open[index].span = None;
-            }
-            if let Some(span) = self.open[index].span.clone() {
-                self.start_tag(&span);
-            }
+        self.end_bare_address(text.chars().next());
+        self.start_spans();
+        self.push_escaped(text);
+    }
+
+    /// Telegram links to addresses by itself.
+    fn push_address(&mut self, text: &str, address: &str) {
+        self.push_text(text);
+        if text == address && self.can_link(address) {
+            let length = escaped(text).len();
+            self.bare_address = Some(BareAddress { start: self.text.len() - length, address: address.to_owned() });
         }
-        self.push_escaped(text);
     }
 
-    /// Writes characters before spans that are open and empty so far, such as the line break before a bold word.
-    pub(super) fn push_before_open_spans(&mut self, text: &str) {
-        self.push_escaped(text);
-    }
-
-    /// Writes inline code. Bold, italic and struck spans are closed before it and reopened after it; in a link it is
-    /// plain text.
-    pub(super) fn push_code(&mut self, code: &str) {
+    fn push_code(&mut self, code: &str) {
         if code.is_empty() {
             return;
         }
-        if !self.has_entity_room() || self.open.iter().any(|open| matches!(open.span, Some(HtmlSpan::Link(_)))) {
+        if !self.start_code() {
             return self.push_text(code);
         }
-        for index in (0..self.open.len()).rev() {
-            match self.open[index].span.clone() {
-                Some(HtmlSpan::Quote) => break,
-                Some(span) if self.open[index].has_tag => {
-                    self.open[index].has_tag = false;
-                    self.end_tag(&span);
-                }
-                _ => {}
-            }
-        }
-        self.start_pending_quote();
-        self.entities += 1;
         self.text.push_str("<code>");
         self.push_escaped(code);
         self.text.push_str("</code>");
     }
 
-    /// Writes a block of code.
-    pub(super) fn code_block(&mut self, language: &str, code: &str) {
+    fn push_code_block(&mut self, language: &str, code: &str) {
         if code.is_empty() {
             return;
         }
-        if !self.has_entity_room() {
+        if !self.start_code() {
             return self.push_text(code);
         }
-        self.start_pending_quote();
-        self.entities += 1;
         if language.is_empty() {
             self.text.push_str("<pre>");
             self.push_escaped(code);
@@ -155,49 +297,18 @@ impl HtmlWriter {
         }
     }
 
-    /// Writes the tag of an open quote that starts with code; only a quote may contain code.
-    fn start_pending_quote(&mut self) {
-        let quote = self.open.iter_mut().find(|open| open.span == Some(HtmlSpan::Quote) && !open.has_tag);
-        if let Some(quote) = quote {
-            quote.has_tag = true;
-            self.start_tag(&HtmlSpan::Quote);
-        }
-    }
-
-    fn has_entity_room(&self) -> bool {
-        self.max_entities.is_none_or(|max| self.entities < max)
-    }
-
-    fn start_tag(&mut self, span: &HtmlSpan) {
-        self.entities += 1;
-        match span {
-            HtmlSpan::Link(address) => {
-                self.text.push_str("<a href=\"");
-                escape(address, &mut self.text);
-                self.text.push_str("\">");
-            }
-            _ => write!(self.text, "<{}>", tag_name(span)).expect("a text takes everything"),
-        }
-    }
-
-    fn end_tag(&mut self, span: &HtmlSpan) {
-        write!(self.text, "</{}>", tag_name(span)).expect("a text takes everything");
-    }
-
-    fn push_escaped(&mut self, characters: &str) {
-        self.units += characters.encode_utf16().count();
-        escape(characters, &mut self.text);
+    fn push_breaks(&mut self, breaks: usize, prefix: &str) {
+        self.end_bare_address(None);
+        self.push_escaped(&"\n".repeat(breaks));
+        self.push_escaped(prefix);
     }
 }
 
-fn tag_name(span: &HtmlSpan) -> &'static str {
-    match span {
-        HtmlSpan::Bold => "b",
-        HtmlSpan::Italic => "i",
-        HtmlSpan::Struck => "s",
-        HtmlSpan::Link(_) => "a",
-        HtmlSpan::Quote => "blockquote",
-    }
+/// A text in which nothing is markup.
+pub(super) fn escaped(text: &str) -> String {
+    let mut output = String::with_capacity(text.len());
+    escape(text, &mut output);
+    output
 }
 
 /// Telegram requires the first three; the quotation mark is for addresses in attributes.
@@ -213,18 +324,6 @@ fn escape(characters: &str, output: &mut String) {
     }
 }
 
-/// Returns the address if Telegram accepts it as a link. Other schemes would be silently dropped there, or should not
-/// be opened.
-pub(super) fn link_target(address: &str) -> Option<String> {
-    let (scheme, rest) = address.split_once("://")?;
-    let is_supported = ["http", "https", "tg"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported));
-    let is_well_formed = !rest.is_empty() && !address.chars().any(|c| c.is_whitespace() || c.is_control());
-    (is_supported && is_well_formed).then(|| address.to_owned())
-}
-
-/// Returns an address that can't be a link as text; `None` if the link's text shows it already. Telegram detects mail
-/// addresses in plain text by itself.
-pub(super) fn address_text(address: &str, link_text: &str) -> Option<String> {
-    let visible = address.strip_prefix("mailto:").unwrap_or(address).trim();
-    (!visible.is_empty() && visible != link_text.trim()).then(|| format!(" ({visible})"))
+fn link_tag(address: &str) -> String {
+    format!("<a href=\"{}\">", escaped(address))
 }

@@ -1,72 +1,48 @@
-//! What Markdown becomes, and that it never becomes more than it was measured to be.
+//! What a text becomes, that a person sees all of it, and that it never becomes more than it was measured to be.
 
 use proptest::prelude::*;
+use satchel_contracts::markup::missing_characters;
 use satchel_domain::capabilities::{TextLimit, TextUnit};
-use satchel_routing::split::{fits, split, visible_units};
+use satchel_fake_telegram::{FormattedText, parse_html};
+use satchel_routing::split::{fits, split};
 
 use super::*;
 
 const TELEGRAM: TextLimit = TextLimit { unit: TextUnit::Utf16, max: Some(4096), entities: Some(100) };
 
-/// The text that a person sees and how many spans are formatted, read as Telegram reads it. Anything that it would
-/// refuse is an error.
-fn read(html: &str) -> Result<(String, usize), String> {
-    let (mut shown, mut open, mut entities) = (String::new(), Vec::new(), 0);
-    let mut rest = html;
-    while let Some(at) = rest.find(['<', '&']) {
-        shown.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some(entity) = rest.strip_prefix('&') {
-            let (name, behind) = entity.split_once(';').ok_or("an entity without end")?;
-            shown.push(match name {
-                "lt" => '<',
-                "gt" => '>',
-                "amp" => '&',
-                "quot" => '"',
-                other => return Err(format!("&{other};")),
-            });
-            rest = behind;
-            continue;
-        }
-        let (tag, behind) = rest[1..].split_once('>').ok_or("a tag without end")?;
-        rest = behind;
-        if let Some(name) = tag.strip_prefix('/') {
-            let opened = open.pop().ok_or("a tag too many is closed")?;
-            if name != opened {
-                return Err(format!("</{name}> closes <{opened}>"));
-            }
-            continue;
-        }
-        let name = tag.split(' ').next().unwrap_or_default();
-        let code = |open: &[&str]| open.iter().any(|around| ["pre", "code"].contains(around));
-        let allowed = match name {
-            "b" | "i" | "s" => tag == name && !code(&open),
-            "a" => tag.starts_with("a href=\"") && !open.contains(&"a") && !code(&open),
-            "blockquote" => open.is_empty(),
-            "pre" => open.is_empty() || open == ["blockquote"],
-            "code" if open.last() == Some(&"pre") => tag.starts_with("code class=\"language-"),
-            "code" => open.is_empty() || open == ["blockquote"],
-            _ => false,
+/// What a person sees, read as Telegram reads it. Anything that it would refuse, or show otherwise than it was written,
+/// is an error.
+fn read(html: &str) -> Result<FormattedText, String> {
+    let seen = parse_html(html).map_err(|refusal| format!("{}: {html}", refusal.description))?;
+    let range = |at: usize| seen.entities[at].offset..seen.entities[at].offset + seen.entities[at].length;
+    let overlap = |one: usize, other: usize| range(one).start < range(other).end && range(other).start < range(one).end;
+    for (at, entity) in seen.entities.iter().enumerate() {
+        let beside = (0..seen.entities.len()).filter(|other| *other != at && overlap(at, *other));
+        let kinds: Vec<_> = beside.map(|other| seen.entities[other].kind.as_str()).collect();
+        let is_allowed = match entity.kind.as_str() {
+            "code" | "pre" => kinds.iter().all(|kind| *kind == "blockquote"),
+            kind => !kinds.contains(&kind),
         };
-        if !allowed {
-            return Err(format!("<{tag}> in {open:?}"));
+        if !is_allowed {
+            return Err(format!("{} with {kinds:?}: {html}", entity.kind));
         }
-        entities += usize::from(open.last() != Some(&"pre"));
-        open.push(name);
     }
-    shown.push_str(rest);
-    if open.is_empty() { Ok((shown, entities)) } else { Err(format!("{open:?} stays open")) }
+    let count = |part: &str| html.matches(part).count();
+    let tags = count("</") - count("</a>") - count("</code></pre>");
+    let is_format = |kind: &str| !["text_link", "text_mention"].contains(&kind);
+    let formats = seen.entities.iter().filter(|entity| is_format(&entity.kind)).count();
+    if tags == formats { Ok(seen) } else { Err(format!("tags that mean nothing: {html}")) }
 }
 
-fn units(text: &str) -> usize {
-    text.encode_utf16().count()
+fn seen(text: &str) -> String {
+    read(&render(text, &TELEGRAM)).unwrap().text
 }
 
 #[test]
 fn markdown_becomes_readable_html() {
     let text = include_str!("tests/everything.md");
     let html = render(text, &TELEGRAM);
-    read(&html).unwrap();
+    assert_eq!(missing_characters(text, &read(&html).unwrap().text), "");
     insta::assert_snapshot!(html);
 }
 
@@ -81,9 +57,11 @@ fn spans_are_nested_as_telegram_allows() {
         ("[**x**](https://a.example)", "<a href=\"https://a.example\"><b>x</b></a>"),
         ("***x***", "<i><b>x</b></i>"),
         ("~~a~~", "<s>a</s>"),
+        ("||a `b` **c**||", "<tg-spoiler>a b <b>c</b></tg-spoiler>"),
         ("> `x`", "<blockquote><code>x</code></blockquote>"),
         ("> ```\n> x\n> ```", "<blockquote><pre>x</pre></blockquote>"),
         ("> a\n>\n> > b\n> > c", "<blockquote>a\n\n&gt; b\n&gt; c</blockquote>"),
+        (">>> a\n\nb", "<blockquote>a\n\nb</blockquote>"),
         ("**", "**"),
     ] {
         assert_eq!(render(markdown, &TELEGRAM), html, "{markdown}");
@@ -129,29 +107,76 @@ fn only_supported_schemes_become_links_others_stay_text() {
 }
 
 #[test]
-fn what_would_become_too_long_is_shown_verbatim() {
+fn addresses_paths_and_sums_arrive_as_they_were_written() {
+    for text in [
+        "https://git.example.org/pkg/blob/main/__init__.py#L16",
+        "https://a.example/_v1_/a?x=_q_",
+        "2*3*4 = 24 and 5*6*7 = 210",
+        "src/*.py, lib/*.rs",
+        "/shared/_drafts_/a.txt and /shared/__pycache__/b.pyc, see __init__.py",
+        "C:\\new\\dir and \\\\server\\share",
+    ] {
+        let seen = read(&render(text, &TELEGRAM)).unwrap();
+        assert_eq!((seen.text.as_str(), seen.entities.as_slice()), (text, &[][..]));
+        assert_eq!(seen.links(), text.split(' ').filter(|word| word.starts_with("https://")).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_address_ends_where_it_was_meant_to() {
+    let html = render("<https://a.example/_x_>を見て、<https://b.example>。", &TELEGRAM);
+    let link = "<a href=\"https://a.example/_x_\">https://a.example/_x_</a>";
+    assert_eq!(html, format!("{link}を見て、https://b.example。"));
+}
+
+#[test]
+fn wide_tables_become_records_with_their_headings() {
+    let wide = "a long description that fits into no column of a phone";
+    let table = format!("| Name | What | Where |\n|---|---|---|\n| **a** | {wide} | x |\n| b | {wide} | y |");
+    let record = |name: &str, place: &str| format!("<b>Name: {name}</b>\nWhat: {wide}\nWhere: {place}");
+    assert_eq!(render(&table, &TELEGRAM), format!("{}\n\n{}", record("a", "x"), record("b", "y")));
+}
+
+#[test]
+fn what_would_become_too_long_has_its_tables_as_lines_and_at_last_shows_its_characters() {
+    let row = |cell: &str| format!("| {} | {cell} | *z* |\n", "x".repeat(20));
+    let table = format!("| a long heading | another | third |\n|---|---|---|\n{}", row(&"y".repeat(30)).repeat(9));
+    let limit = TextLimit { max: Some(table.len()), ..TELEGRAM };
+    let full = read(&render(&table, &TELEGRAM)).unwrap();
+    assert!(full.units() > table.len(), "as records it is longer");
+    let line = format!("{} · {} · <i>z</i>", "x".repeat(20), "y".repeat(30));
+    let html = render(&table, &limit);
+    assert_eq!(html, format!("a long heading · another · third\n{}", vec![line; 9].join("\n")));
     let numbers = "1. a\n".repeat(12);
-    let limit = TextLimit { max: Some(visible_units(&numbers, TextUnit::Utf16)), ..TELEGRAM };
+    let limit = TextLimit { max: Some(60), ..TELEGRAM };
     assert_eq!(render(&numbers, &limit), numbers, "the tenth number would take one character more");
+}
+
+#[test]
+fn code_cuts_no_span_in_two_where_that_would_be_too_many() {
     let struck = "~~a`b`c~~ [x](https://a.example)";
     let limit = TextLimit { entities: Some(3), ..TELEGRAM };
-    assert!(fits(struck, &limit));
     let html = "<s>abc</s> <a href=\"https://a.example\">x</a>";
-    assert_eq!(render(struck, &limit), html, "code would cut the struck span in two");
-    let table = format!("| a | b |\n|---|---|\n| {} | **y** |\n", "x".repeat(40)) + &"| x | y |\n".repeat(99);
-    let limit = TextLimit { max: Some(1_200), ..TELEGRAM };
-    assert!(fits(&table, &limit));
-    assert!(render(&table, &limit).contains("| <b>y</b> |\n| x | y |"));
+    assert_eq!(render(struck, &limit), html);
 }
 
 #[test]
 fn excess_formatting_is_dropped_and_text_stays() {
     let limit = TextLimit { entities: Some(1), ..TELEGRAM };
-    for (text, html) in
-        [("***x***", "<i>x</i>"), ("**a** `b`", "<b>a</b> b"), ("*a*\n\n    b\n", "<i>a</i>\n\n    b\n")]
-    {
+    for (text, html) in [
+        ("***x***", "<i>x</i>"),
+        ("**a** `b`", "<b>a</b> b"),
+        ("*a*\n\n    b\n", "<i>a</i>\n\nb"),
+        ("*a* [b](https://b.example)", "a <a href=\"https://b.example\">b</a>"),
+        ("[a](https://a.example) [b](https://b.example)", "<a href=\"https://a.example\">a</a> b (https://b.example)"),
+    ] {
         assert_eq!(render(text, &limit), html, "{text:?}");
     }
+}
+
+#[test]
+fn a_text_of_nothing_visible_is_shown_as_it_was_written() {
+    assert_eq!(seen("[a]: https://a.example"), "[a]: https://a.example");
 }
 
 /// Pieces of which texts are made: every construct, broken ones too.
@@ -162,9 +187,10 @@ fn markdown() -> impl Strategy<Value = String> {
         1 => "[\u{1F600}-\u{1F640}]{1,5}",
         8 => prop::sample::select(vec![
             "*", "**", "_", "`", "``", "~~", "~", "\n", "\n\n", "  \n", "# ", "## ", "- ", "  - ", "\t- ", "1. ", "9) ",
-            "> ", "> > ", "```\n", "```rust\n", "    ", "| a | b |\n|---|---|\n| ", " | ", " |\n", "[x](https://a.example)",
-            "[", "](", ")", "](mailto:a@b.example)", "![", "[^1]", "[^1]: ", "- [ ] ", "- [x] ", "---\n", "<br>", "<b>",
-            "<!-- ", "-->", "&amp;", "&", "\\", "<https://a.example>", "===\n", "$", "\u{200b}", "\r\n",
+            "> ", "> > ", ">>> ", "||", "```\n", "````\n", "```rust\n", "    ", "| a | b |\n|---|---|\n| ", " | ", " |\n",
+            "[x](https://a.example)", "[", "](", ")", "](mailto:a@b.example)", "![", "[^1]", "[^1]: ", "- [ ] ", "- [x] ",
+            "---\n", "<br>", "<b>", "<!-- ", "-->", "&amp;", "&", "\\", "<https://a.example>", "https://a.example/_b_",
+            "===\n", "$", "$x_1$", "\\(", "\\)", "\\[ \\hat{x} \\]", "2*3*4", "__init__.py", "\u{200b}", "\r\n",
         ]).prop_map(str::to_owned),
     ];
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
@@ -178,28 +204,20 @@ proptest! {
         let limit = TextLimit { max: Some(max), entities: Some(entities), ..TELEGRAM };
         for chunk in split(&text, &limit) {
             let html = render(&chunk, &limit);
-            let (shown, formatted) = read(&html).map_err(|error| TestCaseError::fail(format!("{error}: {html}")))?;
-            prop_assert!(units(&shown) <= max, "{} > {max}: {chunk:?} {html:?}", units(&shown));
-            prop_assert!(formatted <= entities, "{formatted} > {entities}: {chunk:?} {html:?}");
+            let seen = read(&html).map_err(TestCaseError::fail)?;
+            prop_assert!(seen.units() <= max, "{} > {max}: {chunk:?} {html:?}", seen.units());
+            prop_assert!(seen.entities.len() <= entities, "{} > {entities}: {chunk:?} {html:?}", seen.entities.len());
         }
     }
 
     #[test]
-    fn verbatim_shows_what_was_measured_and_no_more(text in markdown()) {
-        let html = verbatim::render(&text, None);
-        let counted = html.units();
-        let html = html.into_text();
-        let (shown, _) = read(&html).map_err(|error| TestCaseError::fail(format!("{error}: {html}")))?;
-        prop_assert_eq!(units(&shown), counted);
-        prop_assert!(counted <= visible_units(&text, TextUnit::Utf16), "{text:?} {html:?}");
-    }
-
-    #[test]
-    fn no_letter_is_lost(text in markdown()) {
-        let (shown, _) = read(&render(&text, &TELEGRAM)).map_err(TestCaseError::fail)?;
-        // What a reader would miss: words outside of addresses, definitions and names of languages.
-        let words = |text: &str| text.chars().filter(|c| ('а'..='я').contains(c)).count();
-        let hides_words = ["](", "]:", "```", "~~~"].iter().any(|mark| text.contains(mark));
-        prop_assert!(hides_words || words(&shown) == words(&text), "{text:?} {shown:?}");
+    fn every_character_is_seen(text in markdown(), max in 48usize..400, entities in 1usize..12) {
+        let seen = read(&render(&text, &TELEGRAM)).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(missing_characters(&text, &seen.text), "", "{:?} {:?}", text, seen.text);
+        let limit = TextLimit { max: Some(max), entities: Some(entities), ..TELEGRAM };
+        if fits(&text, &limit) {
+            let seen = read(&render(&text, &limit)).map_err(TestCaseError::fail)?;
+            prop_assert_eq!(missing_characters(&text, &seen.text), "", "{:?} {:?}", text, seen.text);
+        }
     }
 }
