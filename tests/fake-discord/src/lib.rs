@@ -10,6 +10,7 @@ mod draft;
 pub mod gateway;
 mod guilds;
 mod links;
+mod markdown;
 mod message;
 mod methods;
 mod objects;
@@ -48,6 +49,7 @@ use self::{
 };
 pub use self::{
     call::{DiscordCall, SentFile},
+    markdown::{MarkKind, SeenMark, SeenText, read_markdown},
     message::{
         DiscordButton, DiscordFile, DiscordMessage, EPHEMERAL, Mention, MessageVersion, PersonMessage, VOICE_MESSAGE,
     },

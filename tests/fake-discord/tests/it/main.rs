@@ -7,6 +7,7 @@ mod files;
 mod gateway;
 mod history;
 mod interactions;
+mod markdown;
 mod outages;
 mod permissions;
 mod rate;
