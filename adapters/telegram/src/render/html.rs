@@ -210,11 +210,12 @@ impl HtmlWriter {
 }
 
 impl ChatWriter for HtmlWriter {
-    /// Other schemes would be silently dropped by Telegram, or should not be opened.
+    /// Other schemes, and what is no address, would be silently dropped by Telegram, or should not be opened.
     fn can_link(&self, address: &str) -> bool {
-        let Some((scheme, rest)) = address.split_once("://") else { return false };
+        let Some((scheme, _)) = address.split_once("://") else { return false };
         let is_supported = ["http", "https", "tg"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported));
-        is_supported && !rest.is_empty() && !address.chars().any(|c| c.is_whitespace() || c.is_control())
+        let has_host = reqwest::Url::parse(address).is_ok_and(|address| address.has_host());
+        is_supported && has_host && !address.chars().any(|c| c.is_whitespace() || c.is_control())
     }
 
     /// Opens a span. One that Telegram doesn't allow here gets no tag.

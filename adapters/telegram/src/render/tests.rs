@@ -94,6 +94,7 @@ fn only_supported_schemes_become_links_others_stay_text() {
         ("[a](javascript:alert(1))", "a (javascript:alert(1))"),
         ("[a](/etc/passwd)", "a (/etc/passwd)"),
         ("[a](https://)", "a (https://)"),
+        ("[a](https://b|c)", "a (https://b|c)"),
         ("<https://x.example>", "https://x.example"),
         (
             "kept as #1: <https://x.example/links/_a_.b-_c__> (for 7 days)",
