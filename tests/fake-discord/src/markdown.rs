@@ -1,13 +1,14 @@
 //! Discord's own Markdown: what a person sees of a message.
 //!
 //! Discord reads messages with Khan Academy's simple-markdown: at each position the first rule that matches takes its
-//! piece, by expressions that know neither words nor the rules of CommonMark. Order and expressions of the rules are those
-//! of simple-markdown's `defaultRules` (`escape`, `autolink`, `url`, `link`, `em`, `strong`, `u`, `inlineCode`, `br`) and
-//! of two recreations of Discord's rules on top of it: nurdism's `discord.ts` ("as of 2024": `blockQuote`, `codeBlock`,
-//! `strike`, `spoiler`, `subtext`, `heading`, `list`, `text`, `timestamp`, mentions), and ItzDerock's
+//! piece, by expressions that know neither words nor the rules of CommonMark. Order and expressions of the rules are
+//! those of simple-markdown's `defaultRules` (`escape`, `autolink`, `url`, `link`, `em`, `strong`, `u`, `inlineCode`,
+//! `br`) and of two recreations of Discord's rules on top of it: nurdism's `discord.ts` ("as of 2024": `blockQuote`,
+//! `codeBlock`, `strike`, `spoiler`, `subtext`, `heading`, `list`, `text`, `timestamp`, mentions), and ItzDerock's
 //! discord-markdown-parser (`slashCommand`, `guildNavigation`). Of masked links Discord's employees and users say in
-//! discord/discord-api-docs: only `http`, `https` and `discord` (#6088), no backslashes in their text (#6185), and no link
-//! at all where the text has an address (#7721) or an emoji (#6810). Smileys such as `:D` are a person's own setting.
+//! discord/discord-api-docs: only `http`, `https` and `discord` (#6088), no backslashes in their text (#6185), and no
+//! link at all where the text has an address (#7721) or an emoji (#6810). Smileys such as `:D` are a person's own
+//! setting.
 
 mod inline;
 mod line;

@@ -101,8 +101,8 @@ impl FormattedText {
         self.text.encode_utf16().count()
     }
 
-    /// The addresses that a person can press: those of links, and those that Telegram finds in the text itself, outside of
-    /// code (TDLib, `find_urls`: up to a blank, and without the punctuation at the end).
+    /// The addresses that a person can press: those of links, and those that Telegram finds in the text itself, outside
+    /// of code (TDLib, `find_urls`: up to a blank, and without the punctuation at the end).
     #[must_use]
     pub fn links(&self) -> Vec<String> {
         let of_kind = |kinds: &'static [&'static str]| {

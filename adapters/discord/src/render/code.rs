@@ -1,7 +1,7 @@
 //! Code as Discord shows it.
 //!
-//! A fence has three backticks whatever is in it, and so has none that holds another one. Such code is shown line by line,
-//! each as code within a line, which keeps its characters.
+//! A fence has three backticks whatever is in it, and so has none that holds another one. Such code is shown line by
+//! line, each as code within a line, which keeps its characters.
 
 use super::plain;
 
@@ -19,19 +19,24 @@ pub(super) fn inline_code(code: &str) -> Option<String> {
     (!code.is_empty()).then(|| format!("{ticks}{before}{code}{behind}{ticks}"))
 }
 
+/// Code without a fence: each line is code within a line. Each but the first begins with `prefix`.
+pub(super) fn code_lines(code: &str, prefix: &str) -> String {
+    let line = |line: &str| match line.trim() {
+        "" => String::new(),
+        _ => inline_code(line).unwrap_or_else(|| plain::escape_markup(line)),
+    };
+    code.split('\n').map(line).collect::<Vec<_>>().join(&format!("\n{prefix}"))
+}
+
 /// Code on lines of its own, each of which but the first begins with `prefix`.
 pub(super) fn code_block(code: &str, language: &str, prefix: &str, is_fence_broken: bool) -> String {
     if code.trim().is_empty() {
         return String::new();
     }
-    let line_break = format!("\n{prefix}");
     if code.contains("```") && !is_fence_broken {
-        let line = |line: &str| match line.trim() {
-            "" => String::new(),
-            _ => inline_code(line).unwrap_or_else(|| plain::escape_markup(line)),
-        };
-        return code.split('\n').map(line).collect::<Vec<_>>().join(&line_break);
+        return code_lines(code, prefix);
     }
+    let line_break = format!("\n{prefix}");
     let code = code.replace("```", &format!("``{ZERO_WIDTH_SPACE}`")).replace('\n', &line_break);
     format!("```{language}{line_break}{code}{line_break}```")
 }

@@ -1,5 +1,5 @@
-//! Fragments as Discord's Markdown: what stands for itself is escaped where Discord would read it otherwise, and marks are
-//! written where Discord reads them as they are meant.
+//! Fragments as Discord's Markdown: what stands for itself is escaped where Discord would read it otherwise, and marks
+//! are written where Discord reads them as they are meant.
 
 use super::grammar::{self, DiscordSpan};
 
@@ -147,6 +147,10 @@ impl MarkdownOutput<'_> {
             }
             Fragment::Address { text, is_angled } => {
                 let is_bare = !is_angled && self.is_bare_address(text, index);
+                // It would escape the bracket.
+                if !is_bare && self.ends_with_backslash() {
+                    self.output.push('\\');
+                }
                 let angled = if is_bare { text.clone() } else { format!("<{text}>") };
                 self.output.push_str(&angled);
             }
@@ -157,9 +161,15 @@ impl MarkdownOutput<'_> {
         self.line = match fragment {
             Fragment::LineStart { kind, .. } => Some(*kind),
             Fragment::Open(_) => self.line,
-            Fragment::Literal(text) if text.is_empty() => self.line,
+            Fragment::Literal(text) if is_blank(text) => self.line,
             _ => None,
         };
+    }
+
+    /// Whether the output ends with a backslash that escapes what comes next.
+    fn ends_with_backslash(&self) -> bool {
+        let backslashes = self.output.len() - self.output.trim_end_matches('\\').len();
+        self.escapes && backslashes % 2 == 1
     }
 
     fn next_char(&self, index: usize) -> Option<char> {
@@ -235,8 +245,9 @@ impl MarkdownOutput<'_> {
     fn push_literal(&mut self, text: &str, next: Option<char>) {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
-            let (_, behind) = rest.split_at(self.push_piece(rest, c, next));
-            self.line = None;
+            let (piece, behind) = rest.split_at(self.push_piece(rest, c, next));
+            // A mark may be indented.
+            self.line = self.line.filter(|_| is_blank(piece));
             rest = behind;
         }
     }
@@ -279,7 +290,7 @@ impl MarkdownOutput<'_> {
         };
         if is_mark {
             self.output.push('\\');
-        } else if "*_`~|[<".contains(c) {
+        } else if "*_`~|[<:".contains(c) {
             self.unescaped.push(self.output.len());
         }
         self.output.push(c);
@@ -293,6 +304,10 @@ impl MarkdownOutput<'_> {
             }
         }
     }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c == ' ')
 }
 
 /// The length of the mark of a heading, a quotation or an item at the beginning of a line, up to the character that a

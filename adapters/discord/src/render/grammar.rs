@@ -1,4 +1,5 @@
-//! Discord's grammar, as far as a writer has to know it: what Discord makes of characters, whatever they were meant to be.
+//! Discord's grammar, as far as a writer has to know it: what Discord makes of characters, whatever they were meant to
+//! be.
 //!
 //! Discord tries one expression after another at each position, and the first that matches takes its piece. It knows
 //! neither words nor the rules of CommonMark: `2*3*4` has an italic 3, and `a_b_` an italic b.
@@ -24,6 +25,7 @@ pub(super) fn begins_markup(text: &str) -> bool {
         Some('`') => begins_code(text),
         Some('[') => begins_masked_link(text),
         Some('<') => begins_angle_address(text),
+        Some(':') => emoji_name(text).is_some_and(|name| name.contains('\\')),
         _ => false,
     }
 }
@@ -145,6 +147,12 @@ fn begins_masked_link(text: &str) -> bool {
         };
     }
     false
+}
+
+/// What could be the name of an emoji at the beginning of a text. Discord shows it as it is written, with its backslashes.
+fn emoji_name(text: &str) -> Option<&str> {
+    let (name, _) = text.strip_prefix(':')?.split_once(':')?;
+    (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
 fn begins_angle_address(text: &str) -> bool {

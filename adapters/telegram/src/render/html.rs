@@ -1,8 +1,8 @@
 //! Writer for Telegram's HTML: escapes and counts characters, nests spans only as Telegram allows, and tells which
 //! addresses become links.
 //!
-//! <https://core.telegram.org/bots/api#formatting-options>: bold, italic, struck and hidden text may contain and be part
-//! of anything but code; links and code can't contain each other; quotes can't be nested.
+//! <https://core.telegram.org/bots/api#formatting-options>: bold, italic, struck and hidden text may contain and be
+//! part of anything but code; links and code can't contain each other; quotes can't be nested.
 
 use std::mem;
 
@@ -161,7 +161,8 @@ impl HtmlWriter {
         !self.has_room() || self.open.iter().any(is_plain)
     }
 
-    /// Ends the spans that can't contain code, so that they are opened again behind it; `false` where it is shown as text.
+    /// Ends the spans that can't contain code, so that they are opened again behind it; `false` where it is shown as
+    /// text.
     fn start_code(&mut self) -> bool {
         self.end_bare_address(None);
         self.start_quote();

@@ -225,7 +225,8 @@ fn plain_pair(rest: &str, mark: &str, not_before: Option<char>) -> Option<Captur
     }
 }
 
-/// `inlineCode`: `/^(`+)([\s\S]*?[^`])\1(?!`)/`, less a blank beside a backtick at either end. How long it is, and the code.
+/// `inlineCode`: `/^(`+)([\s\S]*?[^`])\1(?!`)/`, less a blank beside a backtick at either end. How long it is, and the
+/// code.
 pub(super) fn code(rest: &str) -> Option<(usize, &str)> {
     let run = rest.len() - rest.trim_start_matches('`').len();
     // The first group takes as many backticks as it can.

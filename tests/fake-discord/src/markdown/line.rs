@@ -67,7 +67,8 @@ fn code_from(rest: &str, at: usize) -> Option<Capture> {
     Some(Capture { length: close + 3, content: start..end })
 }
 
-/// `blockQuote`: `/^( *>>> +([\s\S]*))|^( *>(?!>>) +[^\n]*(\n *>(?!>>) +[^\n]*)*\n?)/`. How long it is, and what is quoted.
+/// `blockQuote`: `/^( *>>> +([\s\S]*))|^( *>(?!>>) +[^\n]*(\n *>(?!>>) +[^\n]*)*\n?)/`. How long it is, and what is
+/// quoted.
 pub(super) fn quote(rest: &str) -> Option<(usize, String)> {
     if let Some(quoted) = rest.trim_start_matches(' ').strip_prefix(">>> ") {
         return Some((rest.len(), quoted.to_owned()));
