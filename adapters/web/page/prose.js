@@ -4,6 +4,7 @@ import { byId, element, icon } from "./dom.js";
 import { linkFootnotes } from "./footnotes.js";
 import { highlight } from "./highlighting.js";
 import { sanitised } from "./sanitise.js";
+import { hideSpoilers } from "./spoilers.js";
 
 const COPIED_MS = 1600;
 
@@ -82,6 +83,7 @@ function dressed(html) {
     frame.append(table);
   }
   linkFootnotes(fragment);
+  hideSpoilers(fragment);
   return fragment;
 }
 

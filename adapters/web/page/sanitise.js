@@ -112,7 +112,7 @@ function copyAttributes(from, copy, name) {
     if (name === "th") copy.scope = "col";
   } else if (name === "p") {
     takeClass(from, copy, ["plain"]);
-  } else if (name === "span" && takeClass(from, copy, ["task"])) {
+  } else if (name === "span" && takeClass(from, copy, ["spoiler", "task"]) && copy.className === "task") {
     copy.setAttribute("role", "img");
     copy.setAttribute("aria-label", from.getAttribute("aria-label") === "done" ? "done" : "to do");
   }

@@ -1,34 +1,22 @@
-//! Renders Markdown as safe HTML: only the tags below are written, all text is escaped, and links lead only to the web
-//! and to mail addresses. Formulas become MathML.
+//! Renders a text of a model as safe HTML: only the tags below are written, all text is escaped, and links lead only to the
+//! web and to mail addresses. Formulas become MathML.
 
 mod links;
-mod math;
 mod mathml;
 mod tex;
 mod writer;
 
-use pulldown_cmark::{Options, Parser, TextMergeStream};
+use satchel_markup::Document;
 
-use writer::MarkdownHtmlWriter;
-
-/// Renders Markdown as safe HTML.
+/// Renders a text as safe HTML.
 pub(crate) fn to_html(text: &str) -> String {
     to_html_blocks(text).join("\n")
 }
 
-/// Renders Markdown as safe HTML, one item for each paragraph, list, table or code block.
+/// Renders a text as safe HTML, one item for each paragraph, list, table or code block.
 pub(crate) fn to_html_blocks(text: &str) -> Vec<String> {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_FOOTNOTES;
-    let (markdown, formulas) = math::take_formulas(text, options);
-    let mut writer = MarkdownHtmlWriter::new(text.len(), formulas);
-    for event in TextMergeStream::new(Parser::new_ext(&markdown, options)) {
-        if !writer.write(event) {
-            // Some Markdown grows a hundredfold, such as a table of a thousand columns with short rows.
-            return vec![escape_text(text)];
-        }
-    }
-    writer.finish()
+    // Some texts grow a hundredfold, such as a table of a thousand columns with short rows.
+    writer::write_blocks(&Document::parse(text)).unwrap_or_else(|| vec![escape_text(text)])
 }
 
 /// Renders plain text as a paragraph.

@@ -7,8 +7,9 @@ use pulldown_latex::{
     config::{DisplayMode, RenderConfig},
     mathml::push_mathml,
 };
+use satchel_markup::TexFormula;
 
-use super::{math::Formula, tex::BoundedTex};
+use super::tex::BoundedTex;
 
 /// The maximum ratio of the MathML's size to that of the formula.
 const MAX_GROWTH_FACTOR: usize = 32;
@@ -72,14 +73,14 @@ const ATTRIBUTES: [&str; 25] = [
 ];
 
 /// Renders a formula; `None` for one that isn't understood, is nested too deeply or would grow too long.
-pub(super) fn to_mathml(formula: Formula<'_>) -> Option<String> {
+pub(super) fn to_mathml(formula: &TexFormula<'_>) -> Option<String> {
     // A formula that makes the library panic costs its form, never the reply. An overflow of the stack would end the
     // process: that's why only bounded ones are rendered.
     panic::catch_unwind(AssertUnwindSafe(|| render(formula))).unwrap_or_default()
 }
 
-fn render(formula: Formula<'_>) -> Option<String> {
-    let tex = BoundedTex::parse(formula.tex)?;
+fn render(formula: &TexFormula<'_>) -> Option<String> {
+    let tex = BoundedTex::parse(&formula.tex)?;
     let storage = Storage::new();
     let events: Vec<_> = Parser::new(tex.as_str(), &storage).collect::<Result<_, _>>().ok()?;
     let display_mode = if formula.is_display { DisplayMode::Block } else { DisplayMode::Inline };

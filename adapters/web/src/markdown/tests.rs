@@ -124,11 +124,10 @@ fn url_with_a_million_brackets_is_linked_quickly() {
             (&format!("{paired}{close}."), &paired, &format!("{close}.")),
         ] {
             let began = std::time::Instant::now();
-            let mut html = String::new();
-            links::push_linked_text(&format!("http://a{tail}"), &mut html);
+            let html = to_html(&format!("http://a{tail}"));
             assert!(began.elapsed().as_secs() < 5, "{close}");
             let address = format!("http://a{inside}");
-            assert!(html == format!("{}{outside}", link(&address, &address)), "{close}");
+            assert!(html == format!("<p>{}{outside}</p>", link(&address, &address)), "{close}");
         }
     }
 }
@@ -138,7 +137,7 @@ fn url_with_a_million_brackets_is_linked_quickly() {
 fn whatever_comes_elements_are_ours_and_closed() {
     let nested = format!("{}x", "> - ".repeat(500));
     let brackets = "[".repeat(20_000);
-    let table = format!("|{}\n|{}\n{}", "a|".repeat(300), "-|".repeat(300), "a\n".repeat(3_000));
+    let table = format!("|{}\n|{}\n{}", "a|".repeat(300), "-|".repeat(300), "a|\n".repeat(3_000));
     assert_eq!(to_html(&table), escape_text(&table), "a table that would grow a hundredfold stays text");
     let emphasis = format!("{}a{}", "*_".repeat(2_000), "_*".repeat(2_000));
     let quotes = ">".repeat(100_000);
@@ -214,7 +213,10 @@ fn amounts_and_code_are_no_formulas() {
     ] {
         assert!(!to_html(text).contains("<math"), "{text}: {}", to_html(text));
     }
-    check(&[("`$a$`", "<p><code>$a$</code></p>"), ("\u{F0000} $a$", "<p>\u{F0000} $a$</p>")]);
+    check(&[
+        ("`$a$`", "<p><code>$a$</code></p>"),
+        ("\u{F0000} $a$", "<p>\u{F0000} <math display=\"inline\"><mi>a</mi></math></p>"),
+    ]);
 }
 
 #[test]
@@ -245,11 +247,53 @@ fn hostile_formulas_stay_small_and_harmless() {
         let tex = hostile.repeat(3_900 / hostile.len());
         assert!(to_html(&format!("$${tex}$$")).contains("<code>"), "{hostile}");
     }
-    // Nor does a reference to the character that stands for a formula bring it once more.
-    assert_eq!(to_html("$a$ &#xF0000;"), "<p>$a$ \u{F0000}</p>");
-    assert!(!to_html("$a$ [x](https://a.example/&#xF0000;)").contains("<math"));
+    // Nor does a reference to a private character bring one once more.
+    let formula = "<math display=\"inline\"><mi>a</mi></math>";
+    assert_eq!(to_html("$a$ &#xF0000;"), format!("<p>{formula} \u{F0000}</p>"));
+    assert_eq!(to_html("$a$ [x](https://a.example/&#xF0000;)").matches("<math").count(), 1);
     let many = "\\(\\[$$$a$ ".repeat(20_000);
     assert!(to_html(&many).len() < 32 * many.len());
+    let formulas = to_html(&"$a$ ".repeat(3_000));
+    let shown = [formulas.matches("<math").count(), formulas.matches("<code>$a$</code>").count()];
+    assert_eq!(shown, [2_000, 1_000], "a text of nothing but formulas takes no longer");
+}
+
+#[test]
+fn what_is_hidden_is_marked_as_such() {
+    check(&[
+        ("It is ||the *butler*||.", "<p>It is <span class=\"spoiler\">the <em>butler</em></span>.</p>"),
+        ("a || b", "<p>a || b</p>"),
+        ("`||a||`", "<p><code>||a||</code></p>"),
+        ("||<b>||", "<p><span class=\"spoiler\">&lt;b&gt;</span></p>"),
+        (
+            "||[x](javascript:alert(1)) https://a.example||",
+            &format!("<p><span class=\"spoiler\">x {}</span></p>", link("https://a.example", "https://a.example")),
+        ),
+    ]);
+}
+
+#[test]
+fn texts_that_are_no_markdown_are_shown_as_they_are_meant() {
+    check(&[
+        ("2*3*4 = 24 and 5*6*7 = 210", "<p>2*3*4 = 24 and 5*6*7 = 210</p>"),
+        ("src/*.py, lib/*.rs", "<p>src/*.py, lib/*.rs</p>"),
+        ("/shared/__pycache__/b.pyc, see __init__.py", "<p>/shared/__pycache__/b.pyc, see __init__.py</p>"),
+        ("이것은 **\"중요\"**합니다.", "<p>이것은 <strong>&quot;중요&quot;</strong>합니다.</p>"),
+        ("about ~20~ of them", "<p>about ~20~ of them</p>"),
+        (">>> a\nb\n\nc", "<blockquote><p>a\nb</p><p>c</p></blockquote>"),
+        ("1. a\n- x\n2. b", "<ol><li>a<ul><li>x</li></ul></li><li>b</li></ol>"),
+        ("````md\n```\na\n```\n````", "<pre><code class=\"language-md\">```\na\n```\n</code></pre>"),
+    ]);
+}
+
+/// The cells beyond the headings are shown, too, and every row is as long as the longest.
+#[test]
+fn no_cell_of_a_table_is_lost() {
+    check(&[(
+        "| a | b |\n|---|---|\n| 1 |\n| 2 | 3 | 4 |",
+        "<div class=\"table\"><table><thead><tr><th>a</th><th>b</th><th></th></tr></thead>\
+         <tr><td>1</td><td></td><td></td></tr><tr><td>2</td><td>3</td><td>4</td></tr></table></div>",
+    )]);
 }
 
 #[test]

@@ -112,6 +112,10 @@ async fn page_sanitizes_html_the_server_never_sends() {
             "<sup class=\"footnote-ref\" id=\"message\">1</sup><sup class=\"backdrop\">2</sup>",
             "<sup class=\"footnote-ref\">1</sup><sup>2</sup>",
         ),
+        (
+            "<span class=\"spoiler\" id=\"message\">p</span><span class=\"spoiler-text\" hidden>q</span>",
+            "<span class=\"spoiler\">p</span><span>q</span>",
+        ),
         ("<iframe srcdoc=\"<script>parent.x=1</script>\"></iframe><form action=\"/\"><input name=a></form>k", "k"),
         ("<section><div>l<span style=\"x\">m</span></div></section>", "l<span>m</span>"),
         (

@@ -127,3 +127,27 @@ async fn formulas_and_footnotes_are_read_by_key() {
     assert_eq!(page.browser.run_script(focused, vec![]).await, "1");
     page.assert_no_page_errors().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spoilers_are_hidden_until_they_are_pressed() {
+    let text = "The murderer is ||the *butler*||, see ||https://a.example/end||.";
+    let (_server, _model, page) = open_with_reply(text).await;
+    let Some(page) = required(page) else { return };
+    let Some(axe) = required(Axe::load()) else { return };
+    let read = "return document.querySelector('.answer .prose').innerText";
+    let hidden = json!("The murderer is Show spoiler, see Show spoiler.");
+    assert_eq!(page.browser.run_script(read, vec![]).await, hidden);
+    for viewport in VIEWPORTS {
+        page.browser.resize(viewport).await;
+        assert_eq!(axe.find_violations(&page.browser).await, Vec::<String>::new(), "{viewport:?}");
+    }
+    page.send_keys(".spoiler-button", "\u{e007}").await;
+    let shown = json!("The murderer is the butler, see Show spoiler.");
+    assert_eq!(page.browser.run_script(read, vec![]).await, shown);
+    let focused = "return document.activeElement.textContent";
+    assert_eq!(page.browser.run_script(focused, vec![]).await, "the butler");
+    page.send_keys(".spoiler-button", "\u{e007}").await;
+    let link = "return document.querySelector('.spoiler-text a').checkVisibility()";
+    assert_eq!(page.browser.run_script(link, vec![]).await, true);
+    page.assert_no_page_errors().await;
+}

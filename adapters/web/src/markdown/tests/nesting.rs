@@ -2,12 +2,9 @@
 
 use std::thread;
 
-use crate::markdown::{
-    math::{Formula, MAX_FORMULA_BYTES},
-    mathml::to_mathml,
-    tex::BoundedTex,
-    to_html,
-};
+use satchel_markup::TexFormula;
+
+use crate::markdown::{mathml::to_mathml, tex::BoundedTex, to_html, writer::MAX_FORMULA_BYTES};
 
 /// A quarter of the smallest stack that we use, which is that of the runtime's threads (`satchel::runtime`). The rest is for
 /// what calls the renderer.
@@ -51,7 +48,7 @@ const SEPARATORS: [&str; 29] = [
 ];
 
 fn render(tex: &str) -> Option<String> {
-    to_mathml(Formula { source: tex, tex, is_display: true })
+    to_mathml(&TexFormula { source: tex.into(), tex: tex.into(), is_display: true, unicode: None })
 }
 
 /// A piece of a formula, as often as a formula may be long.
