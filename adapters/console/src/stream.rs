@@ -5,7 +5,10 @@
 
 use satchel_domain::TurnId;
 
-use crate::{markdown::render, screen::ScreenStyle};
+use crate::{
+    markdown::{render, settled_len},
+    screen::ScreenStyle,
+};
 
 /// The maximum size of streamed text; the rest is printed with the final text.
 const MAX_LIVE_BYTES: usize = 64 * 1024;
@@ -102,9 +105,15 @@ impl StreamingText {
     }
 }
 
-/// Returns the prefix of a streamed text that later deltas can't change: it ends before an unclosed marker or an
-/// incomplete line of code.
+/// Returns the prefix of a streamed text that later deltas can't change: it ends before an unclosed marker, an incomplete
+/// line of code, or what may belong to the item of a list before it.
 fn stable_prefix(text: &str) -> &str {
+    let text = marked_prefix(text);
+    &text[..settled_len(text)]
+}
+
+/// Returns the prefix of a text that ends before an unclosed marker or an incomplete line of code.
+fn marked_prefix(text: &str) -> &str {
     let mut fence: Option<&str> = None;
     let mut paragraph = 0;
     let mut at = 0;
@@ -128,21 +137,22 @@ fn stable_prefix(text: &str) -> &str {
     &text[..open_mark_start(text, paragraph)]
 }
 
-/// Returns the start of the first unclosed emphasis, code or link at or after `from`; the end of the text if there is
-/// none.
+/// Returns the start of the first unclosed emphasis, code, formula or link at or after `from`; the end of the text if
+/// there is none.
 fn open_mark_start(text: &str, from: usize) -> usize {
     let mut open: Vec<(&str, usize)> = Vec::new();
     let mut before = ' ';
     let mut at = from;
     while let Some(mark) = text[at..].chars().next() {
-        let length = if "`*_~".contains(mark) {
-            text[at..].len() - text[at..].trim_start_matches(mark).len()
-        } else {
-            mark.len_utf8()
+        let in_code = open.last().is_some_and(|(open, _)| open.starts_with('`'));
+        let length = match mark {
+            '`' | '*' | '_' | '~' | '$' => text[at..].len() - text[at..].trim_start_matches(mark).len(),
+            // An escaped character is no mark, but may begin or end a formula.
+            '\\' if !in_code => 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
+            _ => mark.len_utf8(),
         };
         let run = &text[at..at + length];
         let next = text[at + length..].chars().next();
-        let in_code = open.last().is_some_and(|(open, _)| open.starts_with('`'));
         match mark {
             '`' | '*' | '_' | '~' if !in_code || mark == '`' => {
                 let opening = open.iter().rposition(|(open, _)| *open == run);
@@ -152,12 +162,23 @@ fn open_mark_start(text: &str, from: usize) -> usize {
                     open.push((run, at));
                 }
             }
+            '\\' if matches!(run, "\\(" | "\\[") => open.push((run, at)),
+            '\\' if matches!(run, "\\)" | "\\]") => {
+                let opening = if run == "\\)" { "\\(" } else { "\\[" };
+                let index = open.iter().rposition(|(open, _)| *open == opening);
+                open.truncate(index.unwrap_or(open.len()));
+            }
+            '$' if !in_code => match open.iter().rposition(|(open, _)| *open == run) {
+                Some(index) => open.truncate(index),
+                None if run == "$$" || !before.is_alphanumeric() => open.push((run, at)),
+                None => {}
+            },
             '[' if !in_code => open.push(("[", at)),
             ']' if next.is_some_and(|next| next != '(') => open.retain(|(open, _)| *open != "["),
             ')' => open.retain(|(open, _)| *open != "["),
             _ => {}
         }
-        before = mark;
+        before = run.chars().next_back().unwrap_or(mark);
         at += length;
     }
     open.first().map_or(text.len(), |(_, at)| *at)
@@ -189,6 +210,7 @@ mod tests {
             "One line.",
             "# Title\n\nA **bold\nstatement** and `some code`, then a [link](https://example.org/x) in a long line.\n\nEnd",
             "List:\n\n- one *thing*\n- two\n  1. inner\n  2. more\n\n> a quote\n> of two lines\n\n```rust\nfn main() {\n\n    a_b();\n\n\n}\n```\n\nDone * 2.",
+            "Steps:\n\n1. one\n- a *bullet*\n- more\n2. two\n\nBefore\n| a | b |\n|---|---|\n| 1 | `2` |\nbehind.\n\nSo \\[\nx = 1\n\\] for $5 and \\(a_1\\), ||hidden *text*||.\n\n>>> All of\nthis\n\nis quoted",
             "1 * 2 * 3 and snake_case_word, [not a link] after all, and so on and on until the line is full.",
         ];
         for text in texts {
@@ -227,6 +249,14 @@ mod tests {
             ("```\na\nb", "```\na\n"),
             ("* item\n* two", "* item\n* two"),
             ("2 * 3", "2 * 3"),
+            ("so \\( x", "so "),
+            ("so \\( x_1 \\) is", "so \\( x_1 \\) is"),
+            ("$$\nx", ""),
+            ("for $5 and $6, and", "for $5 and $6, and"),
+            ("a \\* b", "a \\* b"),
+            ("1. one\n- bullet", "1. one\n"),
+            ("1. one\n- bullet\n2. two", "1. one\n- bullet\n2. two"),
+            ("1. one\n- bullet\n\nText", "1. one\n- bullet\n\nText"),
         ] {
             assert_eq!(stable_prefix(text), sure, "{text:?}");
         }

@@ -78,6 +78,28 @@ fn odd_texts_are_rendered_somehow() {
 }
 
 #[test]
+fn texts_that_are_no_markdown_keep_their_characters() {
+    for text in [
+        "2*3*4 = 24 and 5*6*7 = 210",
+        "src/*.py, lib/*.rs",
+        "/shared/_drafts_/a.txt and /shared/__pycache__/b.pyc, see __init__.py",
+        "https://git.example.org/pkg/blob/main/__init__.py#L16",
+        "about ~20~ of them",
+        "It is ||the butler||.",
+        "\\( x_{1} = \\frac{-b}{2a} \\)",
+        "a[^1]\n\n[^1]: A note",
+        "- [x] done\n- [ ] open",
+        "| a | b |\n|---|:-:|\n| `1` | **2** |",
+        "before\n| a | b |\n|---|---|\n| 1 | 2 |\nbehind",
+        "> 1. one\n>    - two",
+    ] {
+        assert_eq!(render(text, look(false, None)).join("\n"), text);
+    }
+    assert_eq!(render(">>> a\n\nb", look(false, None)), ["> a", ">", "> b"]);
+    assert_eq!(render("1. a\n- b\n2. c", look(false, None)), ["1. a", "   - b", "2. c"]);
+}
+
+#[test]
 fn styled_line_is_cut_by_visible_width() {
     let painted = paint("日本語 text", Style::new().bold(), look(true, None));
     assert_eq!(truncate_line(&painted, 20), painted);
