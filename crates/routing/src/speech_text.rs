@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
-use satchel_markup::{Block, BlockKind, Document, Inline, InlineKind, TableRow};
+use satchel_markup::{Block, BlockKind, Document, Inline, InlineKind, TableRow, TexFormula};
 
 /// The longest text of one voice message, in characters: about five minutes.
 const MAX_SPEECH_CHARS: usize = 4_000;
 
-/// The replacement for a code block.
+/// The replacements for a code block, for a formula that plain characters can't say, and for what is hidden until it is
+/// pressed.
 const CODE_TEXT: &str = "(code)";
+const FORMULA_TEXT: &str = "(formula)";
+const SPOILER_TEXT: &str = "(hidden)";
 
 /// The sentence that ends a truncated voice message.
 const TRUNCATION_NOTE: &str = "The rest is in the text message.";
@@ -19,7 +22,7 @@ const TRUNCATION_NOTE: &str = "The rest is in the text message.";
 /// # Errors
 /// When they are too long and stand nowhere else, in words for the person.
 pub(crate) fn to_speech_text(markdown: &str, in_text: bool) -> Result<String, String> {
-    let speech = strip_markdown(markdown);
+    let speech = strip_markdown(markdown, in_text);
     match speech.chars().count() {
         length if length <= MAX_SPEECH_CHARS => Ok(speech),
         _ if in_text => Ok(format!("{} {TRUNCATION_NOTE}", truncate_at_sentence(&speech))),
@@ -31,8 +34,8 @@ pub(crate) fn to_speech_text(markdown: &str, in_text: bool) -> Result<String, St
     }
 }
 
-fn strip_markdown(markdown: &str) -> String {
-    let mut speech = SpeechText::default();
+fn strip_markdown(markdown: &str, in_text: bool) -> String {
+    let mut speech = SpeechText { text: String::new(), in_text };
     speech.push_blocks(&Document::parse(markdown).blocks);
     let lines = speech.text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.map(|line| line.split(' ').map(shorten_url).collect::<Vec<_>>().join(" "));
@@ -41,31 +44,40 @@ fn strip_markdown(markdown: &str) -> String {
     if speech.is_empty() { markdown.trim().to_owned() } else { speech }
 }
 
-#[derive(Default)]
 struct SpeechText {
     text: String,
+    /// Whether it can be read too.
+    in_text: bool,
 }
 
 impl SpeechText {
     fn push_blocks(&mut self, blocks: &[Block<'_>]) {
         for block in blocks {
-            match &block.kind {
-                BlockKind::Paragraph(content) | BlockKind::Heading { content, .. } => self.push_inlines(content),
-                BlockKind::Quote { blocks, .. } | BlockKind::Footnote { blocks, .. } => self.push_blocks(blocks),
-                BlockKind::List(items) => items.iter().for_each(|item| {
-                    self.push_blocks(&item.blocks);
-                    self.end_sentence();
-                }),
-                BlockKind::Code(_) => self.text.push_str(CODE_TEXT),
-                BlockKind::Formula(formula) => self.text.push_str(&formula.plain_text()),
-                BlockKind::Table(table) => {
-                    std::iter::once(&table.head).chain(&table.rows).for_each(|row| self.push_row(row));
-                }
-                // Tags are not spoken.
-                BlockKind::Html(_) | BlockKind::Rule => {}
-            }
-            self.end_sentence();
+            self.push_block(block);
         }
+    }
+
+    fn push_block(&mut self, block: &Block<'_>) {
+        match &block.kind {
+            BlockKind::Paragraph(content) | BlockKind::Heading { content, .. } | BlockKind::Html(content) => {
+                self.push_inlines(content);
+            }
+            BlockKind::Quote { blocks, .. } | BlockKind::Footnote { blocks, .. } => self.push_blocks(blocks),
+            BlockKind::List(items) => {
+                for item in items {
+                    self.push_blocks(&item.blocks);
+                }
+            }
+            BlockKind::Code(_) => self.text.push_str(CODE_TEXT),
+            BlockKind::Table(table) => {
+                for row in [&table.head].into_iter().chain(&table.rows) {
+                    self.push_row(row);
+                }
+            }
+            BlockKind::Formula(formula) => self.push_formula(formula),
+            BlockKind::Rule => {}
+        }
+        self.end_sentence();
     }
 
     fn push_row(&mut self, row: &TableRow<'_>) {
@@ -80,35 +92,38 @@ impl SpeechText {
         for inline in content {
             match &inline.kind {
                 InlineKind::Text(text) => self.push_without_tags(text),
-                InlineKind::Code(text) | InlineKind::Address { text, .. } => self.text.push_str(text),
-                InlineKind::Formula(formula) => self.text.push_str(&formula.plain_text()),
-                InlineKind::Break { is_hard: false } => self.text.push(' '),
-                InlineKind::Break { is_hard: true } => self.end_sentence(),
-                InlineKind::FootnoteReference(_) => {}
+                InlineKind::Code(code) => self.text.push_str(code),
                 InlineKind::Emphasis(content)
                 | InlineKind::Strong(content)
                 | InlineKind::Struck(content)
-                | InlineKind::Spoiler(content)
                 | InlineKind::Link { content, .. }
                 | InlineKind::Image { content, .. } => self.push_inlines(content),
+                // A listener can't choose to hear it, but can read it.
+                InlineKind::Spoiler(_) if self.in_text => self.text.push_str(SPOILER_TEXT),
+                InlineKind::Spoiler(content) => self.push_inlines(content),
+                InlineKind::Address { text, .. } => self.text.push_str(text),
+                InlineKind::Formula(formula) => self.push_formula(formula),
+                InlineKind::Break { is_hard: true } => self.end_sentence(),
+                InlineKind::Break { is_hard: false } => self.text.push(' '),
+                InlineKind::FootnoteReference(_) => {}
             }
         }
     }
 
+    fn push_formula(&mut self, formula: &TexFormula<'_>) {
+        self.text.push_str(formula.unicode.as_deref().unwrap_or(FORMULA_TEXT));
+    }
+
+    /// Adds a text without the tags of HTML in it.
     fn push_without_tags(&mut self, text: &str) {
         let mut rest = text;
         while let Some((before, tag)) = rest.split_once('<') {
-            let name = tag.strip_prefix('/').unwrap_or(tag);
-            let end = tag.find(['<', '>']).filter(|end| tag[*end..].starts_with('>'));
-            let end = end.filter(|_| name.starts_with(|c: char| c.is_ascii_alphabetic()));
             self.text.push_str(before);
-            match end {
-                Some(end) => rest = &tag[end + 1..],
-                None => {
-                    self.text.push('<');
-                    rest = tag;
-                }
+            let end = tag.find(['<', '>']).filter(|end| is_tag(&tag[..*end]) && tag[*end..].starts_with('>'));
+            if end.is_none() {
+                self.text.push('<');
             }
+            rest = end.map_or(tag, |end| &tag[end + 1..]);
         }
         self.text.push_str(rest);
     }
@@ -124,6 +139,15 @@ impl SpeechText {
         }
         self.text.push('\n');
     }
+}
+
+/// Whether what is between `<` and `>` is a tag or a comment.
+fn is_tag(inside: &str) -> bool {
+    let name = inside.trim_start_matches('/');
+    let behind = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '-');
+    inside.starts_with("!--")
+        || (name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && (behind.is_empty() || behind.starts_with([' ', '/', '\t'])))
 }
 
 /// A word, or of an address only whose it is.
@@ -175,11 +199,15 @@ mod tests {
     #[case::addresses("At https://www.example.org/long?x=1, or <http://b.example/>.", "At example.org, or b.example.")]
     #[case::table("| a | b |\n|---|---|\n| 1 | 2 |", "a, b.\n1, 2.")]
     #[case::tasks("- [x] done\n- [ ] open", "done.\nopen.")]
-    #[case::html("<b>bold</b> words, 1 < 2", "bold words, 1 < 2.")]
-    #[case::formulas(
-        "So \\( x_1 \\leq 2*3 \\) and `__init__.py`, __init__.py",
-        "So x₁ ≤ 2∗3 and __init__.py, __init__.py."
-    )]
+    #[case::html("<b>bold</b> words", "bold words.")]
+    #[case::sums("So \\( x_1 \\leq 2*3 \\) and `__init__.py`", "So x₁ ≤ 2∗3 and __init__.py.")]
+    #[case::no_tags("1 < 2 and a<b, i.e. x > y", "1 < 2 and a<b, i.e. x > y.")]
+    #[case::html_lines("<div>\nA note\n</div>", "A note.")]
+    #[case::products("2*3*4 = 24, src/*.py and __init__.py", "2*3*4 = 24, src/*.py and __init__.py.")]
+    #[case::formula("So \\[ \\begin{pmatrix} a & b \\end{pmatrix} \\] holds", "So (formula) holds.")]
+    #[case::spoiler("It was ||the *butler*||", "It was (hidden).")]
+    #[case::footnotes("Bread[^1]\n\n[^1]: Of yesterday", "Bread.\nOf yesterday.")]
+    #[case::cells_beyond_headings("| a | b |\n|---|---|\n| 1 | 2 | 3 |", "a, b.\n1, 2, 3.")]
     #[case::marks_alone("***", "***")]
     #[case::other_scripts("## Привет\n\nКак дела?\n\n日本。", "Привет.\nКак дела?\n日本。")]
     fn markdown_becomes_words(#[case] markdown: &str, #[case] spoken: &str) {
@@ -202,6 +230,7 @@ mod tests {
         let refused = to_speech_text(&"ы".repeat(4_001), false);
         assert_eq!(refused, Err("the text has 4002 characters, the limit for one voice message is 4000".to_owned()));
         assert_eq!(to_speech_text(&"ы".repeat(4_000), false).map(|words| words.chars().count()), Ok(4_001));
+        assert_eq!(to_speech_text("It was ||the butler||", false), Ok("It was the butler.".to_owned()));
     }
 
     proptest! {
