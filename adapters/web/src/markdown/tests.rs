@@ -1,5 +1,6 @@
 //! What Markdown becomes: what people mean, where links lead, and that nothing in a text is ever more than text.
 
+mod corpus;
 mod nesting;
 
 use super::*;
