@@ -18,6 +18,10 @@ pub enum TextMark {
     Italic,
     /// `s`.
     Struck,
+    /// `u`: nothing that a model writes is meant so.
+    Underlined,
+    /// `small`: nor this.
+    Small,
     /// `code`: within a line.
     Code,
     /// `pre` and its language, if it has one.
@@ -106,6 +110,8 @@ fn parse_mark(notation: &str) -> (TextMark, &str) {
         "b" => TextMark::Bold,
         "i" => TextMark::Italic,
         "s" => TextMark::Struck,
+        "u" => TextMark::Underlined,
+        "small" => TextMark::Small,
         "code" => TextMark::Code,
         "pre" => TextMark::Pre(String::new()),
         other => match other.split_once(' ').expect("only links and code have a detail") {
@@ -183,6 +189,8 @@ fn write(characters: &[MarkedCharacter]) -> String {
                 TextMark::Bold => "⟦b:".to_owned(),
                 TextMark::Italic => "⟦i:".to_owned(),
                 TextMark::Struck => "⟦s:".to_owned(),
+                TextMark::Underlined => "⟦u:".to_owned(),
+                TextMark::Small => "⟦small:".to_owned(),
                 TextMark::Code => "⟦code:".to_owned(),
                 TextMark::Pre(language) if language.is_empty() => "⟦pre:".to_owned(),
                 TextMark::Pre(language) => format!("⟦pre {language}:"),

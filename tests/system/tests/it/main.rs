@@ -7,6 +7,7 @@ mod boundaries;
 mod bucket;
 mod call_order;
 mod canary;
+mod chat_corpus;
 mod chat_model;
 mod chat_once;
 mod cluster;
