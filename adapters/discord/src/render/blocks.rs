@@ -3,7 +3,7 @@
 use std::iter;
 
 use satchel_markup::{
-    Block, BlockKind, Document, Inline, ListItem, RecordLineRole, TableBlock, TableLayout, TableRow, plain_text,
+    Block, BlockKind, Document, Inline, ListItem, RULE, RecordLineRole, TableBlock, TableLayout, TableRow, plain_text,
 };
 
 use super::{
@@ -11,9 +11,6 @@ use super::{
     fragment::{Fragment, LineBeginning},
     grammar::DiscordSpan,
 };
-
-/// The replacement for a thematic break, which Discord doesn't render.
-const RULE: &str = "———";
 
 /// The language of code that is a formula.
 const FORMULA_LANGUAGE: &str = "latex";
@@ -36,7 +33,7 @@ pub(super) enum RenderDetail {
 
 /// What is before each line of a block.
 #[derive(Debug, Clone, Copy)]
-enum LinePrefix {
+enum BlockPrefix {
     Quote,
     Indent(usize),
 }
@@ -46,7 +43,7 @@ pub(super) struct FragmentWriter<'text> {
     pub(super) source: &'text str,
     pub(super) detail: RenderDetail,
     pub(super) fragments: Vec<Fragment>,
-    prefixes: Vec<LinePrefix>,
+    prefixes: Vec<BlockPrefix>,
     /// The spans that are open; one within another of its kind is not written.
     pub(super) open: Vec<DiscordSpan>,
 }
@@ -98,7 +95,7 @@ impl<'text> FragmentWriter<'text> {
 
     /// Discord has three levels, none of them in lists, and takes `#` away from the end of a heading.
     fn write_heading(&mut self, level: u8, content: &[Inline<'text>]) {
-        let is_in_list = self.prefixes.iter().any(|prefix| matches!(prefix, LinePrefix::Indent(_)));
+        let is_in_list = self.prefixes.iter().any(|prefix| matches!(prefix, BlockPrefix::Indent(_)));
         let text = plain_text(content);
         if text.trim().is_empty() {
             return;
@@ -111,12 +108,16 @@ impl<'text> FragmentWriter<'text> {
     }
 
     fn write_quote(&mut self, to_end: bool, blocks: &[Block<'text>]) {
+        if blocks.is_empty() {
+            // The mark alone would be seen.
+            return;
+        }
         if to_end && self.prefixes.is_empty() {
             self.push_line(">>> ", LineBeginning::Text);
             return self.write_blocks(blocks);
         }
         self.push_line("> ", LineBeginning::Text);
-        self.prefixes.push(LinePrefix::Quote);
+        self.prefixes.push(BlockPrefix::Quote);
         self.write_blocks(blocks);
         self.prefixes.pop();
     }
@@ -136,7 +137,7 @@ impl<'text> FragmentWriter<'text> {
                 Some(false) => self.push_literal("☐ "),
                 None => {}
             }
-            self.prefixes.push(LinePrefix::Indent(item.indent()));
+            self.prefixes.push(BlockPrefix::Indent(item.indent()));
             if is_code_first {
                 self.push_breaks(1, true);
             }
@@ -192,7 +193,10 @@ impl<'text> FragmentWriter<'text> {
 
     fn push_code_block(&mut self, text: &str, language: &str) {
         let is_fence_broken = self.detail >= RenderDetail::Compact;
-        let code = code::code_block(text, language, &self.line_prefix(true), is_fence_broken);
+        let code = match self.is_in_quote_of_item() {
+            true => code::code_lines(text, &self.line_prefix(false)),
+            false => code::code_block(text, language, &self.line_prefix(true), is_fence_broken),
+        };
         self.fragments.push(Fragment::Raw(code));
     }
 
@@ -211,17 +215,24 @@ impl<'text> FragmentWriter<'text> {
 
     /// What is before each line. Code and columns begin at the edge, which ends the list that they are in.
     fn line_prefix(&self, is_full_width: bool) -> String {
-        let text = |prefix: &LinePrefix| match prefix {
-            LinePrefix::Quote => "> ".to_owned(),
-            LinePrefix::Indent(_) if is_full_width => String::new(),
-            LinePrefix::Indent(width) => " ".repeat(*width),
+        let text = |prefix: &BlockPrefix| match prefix {
+            BlockPrefix::Quote => "> ".to_owned(),
+            BlockPrefix::Indent(_) if is_full_width => String::new(),
+            BlockPrefix::Indent(width) => " ".repeat(*width),
         };
         self.prefixes.iter().map(text).collect()
+    }
+
+    /// Whether lines are quoted within an item: without indentation they would be neither's, so no fence can be there.
+    fn is_in_quote_of_item(&self) -> bool {
+        let mut prefixes = self.prefixes.iter().skip_while(|prefix| !matches!(prefix, BlockPrefix::Indent(_)));
+        prefixes.any(|prefix| matches!(prefix, BlockPrefix::Quote))
     }
 
     /// Whether a block is code, which has no indentation.
     fn is_full_width(&self, block: &Block<'_>) -> bool {
         match &block.kind {
+            _ if self.is_in_quote_of_item() => false,
             BlockKind::Code(_) => true,
             BlockKind::Table(table) => {
                 self.detail < RenderDetail::Compact && matches!(table.layout(), TableLayout::Columns(_))
