@@ -16,6 +16,7 @@ mod people;
 mod platform_state;
 mod rate;
 mod refusal;
+mod rich;
 mod rules;
 mod serving;
 mod text;
@@ -51,6 +52,7 @@ pub use self::{
     platform_state::ButtonPress,
     rate::{ChatRate, RateReport},
     refusal::{ApiRefusal, TelegramFault},
+    rich::{RichContent, parse_rich_html},
     rules::{TelegramRates, TelegramRules},
     serving::DOWNLOAD,
     transcript::{TelegramTranscript, TranscriptChat},

@@ -4,6 +4,8 @@ use satchel_domain::Sha256;
 use satchel_fake_kit::FakeFile;
 use serde_json::{Map, Value};
 
+use crate::rich::RichContent;
+
 /// What sort of chat one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatKind {
@@ -99,6 +101,8 @@ pub struct InlineButton {
 pub enum TelegramContent {
     #[default]
     Words,
+    /// Blocks; the words are what a person reads of them.
+    Rich(RichContent),
     /// A file; the words are its caption.
     File(TelegramFile),
     Location {

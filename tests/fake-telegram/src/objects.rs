@@ -139,7 +139,7 @@ fn alone(platform: &PlatformState, message: &TelegramMessage) -> Map<String, Val
         TelegramContent::Words => ("text", "entities"),
         _ => ("caption", "caption_entities"),
     };
-    if !message.words.text.is_empty() {
+    if !message.words.text.is_empty() && !matches!(message.content, TelegramContent::Rich(_)) {
         put(words, json!(message.words.text));
         if !message.words.entities.is_empty() {
             put(entities, json!(message.words.entities_json()));
@@ -147,6 +147,7 @@ fn alone(platform: &PlatformState, message: &TelegramMessage) -> Map<String, Val
     }
     match &message.content {
         TelegramContent::Words => {}
+        TelegramContent::Rich(rich) => put("rich_message", rich.json()),
         TelegramContent::File(shown) => {
             put(shown.kind.field(), file(platform, shown));
             if shown.kind == FileKind::Animation {

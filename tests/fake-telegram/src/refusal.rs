@@ -14,7 +14,8 @@ pub struct ApiRefusal {
     pub parameters: Option<Value>,
 }
 
-/// What goes wrong with a request. [`satchel_fake_kit::Fault::BadMarkup`] meets requests with a `parse_mode` only,
+/// What goes wrong with a request. [`satchel_fake_kit::Fault::BadMarkup`] meets requests with a `parse_mode` or a
+/// `rich_message` only,
 /// [`satchel_fake_kit::Fault::BadItem`] albums only, [`satchel_fake_kit::Fault::VoiceForbidden`] voices only.
 pub type TelegramFault = ServerFault<ApiRefusal>;
 

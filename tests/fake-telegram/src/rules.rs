@@ -25,6 +25,9 @@ pub struct TelegramRules {
     pub album: RangeInclusive<usize>,
     /// How many bytes a button's `callback_data` has.
     pub callback_data_bytes: RangeInclusive<usize>,
+    /// Whether the server knows rich messages, as all do since Bot API 10.1. An older one has no `sendRichMessage`, and
+    /// passes over `rich_message` in `editMessageText`.
+    pub knows_rich_messages: bool,
     /// How fast a bot may send; `None` is as fast as it can.
     pub pace: Option<TelegramRates>,
     /// A Bot API server of one's own, started with `--local`: where it keeps its files.
@@ -59,6 +62,7 @@ impl Default for TelegramRules {
             download_bytes: Some(20 * 1024 * 1024), // getFile: "files of up to 20MB in size"
             album: 2..=10,                          // sendMediaGroup: media, "must include 2-10 items"
             callback_data_bytes: 1..=64,            // InlineKeyboardButton: callback_data, "1-64 bytes"
+            knows_rich_messages: true,
             pace: None,
             local_files: None,
             keeps_connections: false,

@@ -92,7 +92,8 @@ fn can_meet(fault: &TelegramFault, call: &ReceivedCall) -> bool {
     match fault {
         Fault::BadMarkup => {
             let has_mode = |value: &Value| value.to_string().contains("parse_mode");
-            call.parameters.contains_key("parse_mode") || call.parameters.get("media").is_some_and(has_mode)
+            let is_rich = call.parameters.contains_key("rich_message");
+            is_rich || call.parameters.contains_key("parse_mode") || call.parameters.get("media").is_some_and(has_mode)
         }
         Fault::BadItem { index } => {
             let items = call.json("media").ok().flatten();

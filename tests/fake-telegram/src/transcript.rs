@@ -8,6 +8,7 @@ use satchel_fake_kit::{Contents, MessageKind, Transcript, TranscriptFile, Transc
 use crate::{
     message::{ChatKind, FileKind, FormattedText, TelegramContent, TelegramFile, TelegramMessage},
     platform_state::{BOT, ButtonPress, PlatformState},
+    rich::RichContent,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,15 @@ impl TelegramMessage {
     #[must_use]
     pub fn own(&self) -> bool {
         self.from == BOT
+    }
+
+    /// The blocks that it shows.
+    #[must_use]
+    pub fn rich(&self) -> Option<&RichContent> {
+        match &self.content {
+            TelegramContent::Rich(rich) => Some(rich),
+            _ => None,
+        }
     }
 
     /// The file that it shows.
@@ -69,10 +79,11 @@ impl TelegramTranscript {
         self.messages(chat).iter().filter(|message| message.own() && !message.deleted)
     }
 
-    /// The words of the bot's messages that are words alone.
+    /// The words of the bot's messages that are words alone, in blocks or not.
     #[must_use]
     pub fn texts(&self, chat: i64) -> Vec<&str> {
-        let alone = |message: &&TelegramMessage| matches!(message.content, TelegramContent::Words);
+        let alone =
+            |message: &&TelegramMessage| matches!(message.content, TelegramContent::Words | TelegramContent::Rich(_));
         self.visible(chat).filter(alone).map(|message| message.words.text.as_str()).collect()
     }
 
@@ -170,6 +181,7 @@ impl TelegramTranscript {
         writeln!(f, ":")?;
         match &message.content {
             TelegramContent::Words => {}
+            TelegramContent::Rich(rich) => writeln!(f, "    + rich: {}", rich.kinds().join(", "))?,
             TelegramContent::File(file) => write_file(f, file)?,
             TelegramContent::Location { latitude, longitude } => writeln!(f, "    + location {latitude}, {longitude}")?,
             TelegramContent::Contact { name, phone } => writeln!(f, "    + contact {name}, {phone}")?,

@@ -11,7 +11,7 @@ use crate::{
     objects,
     platform_state::{BOT, BotRole, PlatformState},
     refusal::{ApiRefusal, bad},
-    text,
+    rich, text,
 };
 
 /// editMessageText.
@@ -21,7 +21,21 @@ pub(crate) fn text(
     call: &ReceivedCall,
 ) -> Result<Value, ApiRefusal> {
     let target = content_target(platform, call)?;
+    let is_text = matches!(target.content, TelegramContent::Words | TelegramContent::Rich(_));
+    let target_id = (target.chat, target.id);
     let words = text::read_text(call, "text")?;
+    // editMessageText, rich_message: "required if text isn't specified".
+    let rich = if rules.knows_rich_messages { rich::read(call)? } else { None };
+    if let Some(rich) = rich {
+        if !words.text.is_empty() {
+            return Err(bad("exactly one of text and rich message must be specified"));
+        }
+        if !is_text {
+            return Err(bad("there is no text in the message to edit"));
+        }
+        let buttons = keyboard::read(rules, call)?;
+        return change(platform, target_id, (rich.words(), TelegramContent::Rich(rich)), buttons);
+    }
     if words.text.is_empty() {
         return Err(bad("message text is empty"));
     }
@@ -29,12 +43,11 @@ pub(crate) fn text(
         // An edit is refused in other words than a send.
         return Err(bad("MESSAGE_TOO_LONG"));
     }
-    if !matches!(target.content, TelegramContent::Words) {
+    if !is_text {
         return Err(bad("there is no text in the message to edit"));
     }
     let buttons = keyboard::read(rules, call)?;
-    let target = (target.chat, target.id);
-    change(platform, target, words.keep_entities(rules.entities), buttons)
+    change(platform, target_id, (words.keep_entities(rules.entities), TelegramContent::Words), buttons)
 }
 
 /// editMessageCaption.
@@ -49,8 +62,8 @@ pub(crate) fn caption(
         return Err(bad("there is no caption in the message to edit"));
     }
     let buttons = keyboard::read(rules, call)?;
-    let target = (target.chat, target.id);
-    change(platform, target, words, buttons)
+    let (target, content) = ((target.chat, target.id), target.content.clone());
+    change(platform, target, (words, content), buttons)
 }
 
 /// editMessageReplyMarkup.
@@ -61,8 +74,8 @@ pub(crate) fn buttons(
 ) -> Result<Value, ApiRefusal> {
     let target = target(platform, call)?;
     let buttons = keyboard::read(rules, call)?;
-    let (target, words) = ((target.chat, target.id), target.words.clone());
-    change(platform, target, words, buttons)
+    let (target, shown) = ((target.chat, target.id), (target.words.clone(), target.content.clone()));
+    change(platform, target, shown, buttons)
 }
 
 /// stopMessageLiveLocation, which always refuses, since the fake knows no live locations, and so tells whose a message
@@ -110,7 +123,7 @@ fn target<'a>(platform: &'a PlatformState, call: &ReceivedCall) -> Result<&'a Te
 fn content_target<'a>(platform: &'a PlatformState, call: &ReceivedCall) -> Result<&'a TelegramMessage, ApiRefusal> {
     let message = target(platform, call)?;
     match &message.content {
-        TelegramContent::Words => Ok(message),
+        TelegramContent::Words | TelegramContent::Rich(_) => Ok(message),
         TelegramContent::File(file) if !matches!(file.kind, FileKind::VideoNote | FileKind::Sticker) => Ok(message),
         _ => Err(bad("message can't be edited")),
     }
@@ -119,12 +132,17 @@ fn content_target<'a>(platform: &'a PlatformState, call: &ReceivedCall) -> Resul
 fn change(
     platform: &mut PlatformState,
     target: (i64, i64),
-    words: FormattedText,
+    (words, content): (FormattedText, TelegramContent),
     buttons: Vec<Vec<InlineButton>>,
 ) -> Result<Value, ApiRefusal> {
     let now = platform.now();
     let message = platform.messages.get_mut(&target).expect("it was found");
-    if message.words == words && message.buttons == buttons {
+    let is_equal = match (&message.content, &content) {
+        (TelegramContent::Rich(shown), TelegramContent::Rich(content)) => shown == content,
+        (TelegramContent::Rich(_), _) | (_, TelegramContent::Rich(_)) => false,
+        _ => message.words == words,
+    };
+    if is_equal && message.buttons == buttons {
         // Bot API, Updating messages; the words are the server's.
         return Err(bad(
             "message is not modified: specified new message content and reply markup are exactly the same as a \
@@ -132,6 +150,7 @@ fn change(
         ));
     }
     message.edits.push(std::mem::replace(&mut message.words, words));
+    message.content = content;
     message.buttons = buttons;
     message.edit_date = Some(now);
     Ok(objects::message(platform, &platform.messages[&target]))

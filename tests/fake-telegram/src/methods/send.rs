@@ -10,7 +10,7 @@ use crate::{
     objects,
     platform_state::{BOT, PlatformState},
     refusal::{ApiRefusal, bad},
-    text, topics,
+    rich, text, topics,
 };
 
 /// sendMessage.
@@ -28,6 +28,17 @@ pub(crate) fn text(
         return Err(bad("message is too long"));
     }
     Ok(put(platform, TelegramMessage { words: words.keep_entities(rules.entities), ..begun }))
+}
+
+/// sendRichMessage.
+pub(crate) fn rich(
+    platform: &mut PlatformState,
+    rules: &TelegramRules,
+    call: &ReceivedCall,
+) -> Result<Value, ApiRefusal> {
+    let begun = begin_with_buttons(platform, rules, call)?;
+    let Some(content) = rich::read(call)? else { return Err(bad("rich message is empty")) };
+    Ok(put(platform, TelegramMessage { words: content.words(), content: TelegramContent::Rich(content), ..begun }))
 }
 
 /// sendPhoto and its equals, one file each.

@@ -13,6 +13,7 @@ mod outages;
 mod people;
 mod rate;
 mod refusals;
+mod rich;
 mod schema;
 mod topics;
 mod updates;

@@ -10,6 +10,15 @@ use crate::{Bot, Upload, mp4, png};
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/oracles/telegram-bot-api.json");
 
+/// Rich HTML with every block and every piece of text that the fake reads.
+const EVERY_BLOCK: &str = "<h2>a</h2><p><b>b</b> <i>c</i> <u>d</u> <s>e</s> <code>f</code> <mark>g</mark> <sub>h</sub> \
+    <sup>i</sup> <tg-spoiler>j</tg-spoiler> <a href=\"https://x.org/\">k</a> <a href=\"mailto:a@b.org\">l</a> \
+    <a href=\"tel:+41\">m</a> <a name=\"n\"></a><a href=\"#n\">n</a> <tg-reference name=\"o\">o</tg-reference> \
+    <tg-math>x^2</tg-math><br>p</p><hr><pre><code class=\"language-rust\">fn</code></pre><ul><li><input type=\"checkbox\" \
+    checked>a</li></ul><ol start=\"3\"><li>b<ul><li>c</li></ul></li></ol><blockquote>q<cite>r</cite></blockquote>\
+    <aside>s</aside><table bordered striped><caption>t</caption><tr><th align=\"right\">u</th><td colspan=\"2\">v</td></tr>\
+    </table><details open><summary>w</summary><p>x</p></details><tg-math-block>E = mc^2</tg-math-block><footer>y</footer>";
+
 struct Oracle {
     schema: Value,
     complaints: Vec<String>,
@@ -133,6 +142,14 @@ async fn all_requests_and_responses_match_the_manual() {
         ("getMe", json!({})),
         ("getUpdates", json!({ "offset": 0, "limit": 100, "timeout": 0 })),
         ("sendMessage", text),
+        (
+            "sendRichMessage",
+            json!({ "chat_id": chat, "rich_message": { "html": EVERY_BLOCK, "skip_entity_detection": true } }),
+        ),
+        (
+            "editMessageText",
+            json!({ "chat_id": chat, "message_id": sent, "rich_message": { "html": "<h1>a</h1>", "is_rtl": true } }),
+        ),
         ("sendChatAction", json!({ "chat_id": chat, "action": "typing" })),
         ("editMessageText", json!({ "chat_id": chat, "message_id": sent, "text": "b" })),
         ("editMessageReplyMarkup", json!({ "chat_id": chat, "message_id": sent, "reply_markup": buttons })),
