@@ -81,7 +81,7 @@ impl ConsoleChannel {
         match &request.content {
             PartContent::Text { text, markup, files } => {
                 let lines = match markup {
-                    Markup::Rich => render(text, screen_style),
+                    Markup::Rich | Markup::Blocks => render(text, screen_style),
                     Markup::Plain => plain_lines(text),
                 };
                 self.print_text(request, lines).await?;

@@ -175,12 +175,12 @@ fn message_body(content: &PartContent, limit: usize) -> Result<MessageBody<'_>, 
     let rich = |text: &str| render::render_markdown(text, limit);
     let to_body = |content: String, files| MessageBody { content, files, buttons: &[], is_voice: false };
     Ok(match content {
-        PartContent::Text { text, markup: Markup::Rich, files } => to_body(rich(text), attached_files(files)),
+        PartContent::Text { text, markup: Markup::Rich | Markup::Blocks, files } => to_body(rich(text), attached_files(files)),
         PartContent::Text { text, markup: Markup::Plain, files } => {
             to_body(render::to_plain_text(text, limit), attached_files(files))
         }
         PartContent::Notice { text } => to_body(rich(text), Vec::new()),
-        PartContent::Question { text, buttons } => MessageBody { buttons, ..to_body(rich(text), Vec::new()) },
+        PartContent::Question { text, buttons, .. } => MessageBody { buttons, ..to_body(rich(text), Vec::new()) },
         PartContent::File(item) => to_body(String::new(), attached_files(std::slice::from_ref(item))),
         PartContent::Album { items } => to_body(String::new(), attached_files(items)),
         PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => {

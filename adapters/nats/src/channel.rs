@@ -126,7 +126,7 @@ fn part_events(request: &PostRequest) -> Vec<BusEvent> {
     let (conversation, turn, part) = (&request.conversation, request.turn, Some(request.part_id));
     let (text, buttons) = match &request.content {
         PartContent::Text { text, .. } | PartContent::Notice { text } => (text.as_str(), &[][..]),
-        PartContent::Question { text, buttons } => (text.as_str(), buttons.as_slice()),
+        PartContent::Question { text, buttons, .. } => (text.as_str(), buttons.as_slice()),
         PartContent::Voice { caption, .. } => (caption.as_str(), &[][..]),
         PartContent::File(_) | PartContent::Album { .. } => ("", &[][..]),
     };

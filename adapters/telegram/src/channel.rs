@@ -1,12 +1,22 @@
 //! Telegram as a [`Channel`].
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ChannelState, ConversationId, FileReference, MessageRef, PartContent, PartId,
     capabilities::{LookupRule, StreamRule, TextLimit, VoiceRule},
     delivery::{Refusal, SendError},
+    part::Markup,
 };
 use satchel_platform_http::{ActivityIndicator, HttpTimeouts};
 use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, PostRequest};
@@ -28,6 +38,7 @@ use crate::{
     lookup::Lookup,
     message_ids::MessageIds,
     rate_limiter::{CallKind, RateLimiter},
+    render::fits_one_message,
     send::{self, ComposeError, ComposedMessage},
     settings::{LookupSettings, TelegramSettings},
 };
@@ -49,6 +60,8 @@ pub struct TelegramChannel {
     cache: ChatCache,
     message_ids: Arc<MessageIds>,
     look_up: LookupSettings,
+    /// Whether the server has turned out to know no rich messages.
+    rich_unknown: AtomicBool,
 }
 
 /// A message in a response. No other field is decoded, so that no other field can make a response undecodable.
@@ -86,6 +99,7 @@ impl TelegramChannel {
             cache: ChatCache::default(),
             message_ids: Arc::default(),
             look_up: settings.look_up,
+            rich_unknown: AtomicBool::new(false),
         })
     }
 
@@ -118,12 +132,11 @@ impl TelegramChannel {
         let mut current = self.current_destination(to);
         loop {
             let composed = compose(current)?;
-            let call =
-                if operation == ApiOperation::Edit { CallKind::Edit } else { CallKind::Send(composed.uploads.len()) };
+            let call = if operation.is_edit() { CallKind::Edit } else { CallKind::Send(composed.uploads.len()) };
             self.rate_limiter.acquire(current.address, part, call).await.map_err(rate_limited)?;
             let show = || self.show_action(current.address, composed.activity);
             let result = send::send_with_uploads(&self.client, &self.blobs, &composed, show).await?;
-            match result.map_err(|error| classify_error(error, operation)) {
+            match result.map_err(|error| classify_error(error, composed_operation(operation, &composed))) {
                 Ok(result) => return Ok(Some(result)),
                 Err(CallOutcome::NotModified) => return Ok(None),
                 Err(CallOutcome::Migrated { to }) if current.address == address && to != address.chat.0 => {
@@ -137,6 +150,12 @@ impl TelegramChannel {
                     tracing::info!(chat.id = %address.chat, part.id = %part, "nothing can be sent to the topic; sending to the chat");
                     current = outside;
                 }
+                Err(CallOutcome::RichUnknown(error)) => {
+                    if !self.rich_unknown.swap(true, Ordering::Relaxed) {
+                        tracing::warn!("the Bot API server knows no rich messages; texts are sent in lines");
+                    }
+                    return Err(error);
+                }
                 Err(CallOutcome::Migrated { .. }) => {
                     return Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() });
                 }
@@ -146,6 +165,73 @@ impl TelegramChannel {
                 }
             }
         }
+    }
+
+    /// The form in which a content is sent first: a rich message only where the server may know them.
+    fn first_form<'a>(&self, content: &'a PartContent) -> Result<Cow<'a, PartContent>, SendError> {
+        if !is_in_blocks(content) || !self.rich_unknown.load(Ordering::Relaxed) {
+            return Ok(Cow::Borrowed(content));
+        }
+        let reason = "the Bot API server knows no rich messages".to_owned();
+        let refused = SendError::Refused { refusal: Refusal::BadMarkup, reason };
+        self.in_lines(content).map(Cow::Owned).ok_or(refused)
+    }
+
+    /// What is sent after this answer: the text of a rich message that was refused, if it is one message. What arrives is one
+    /// message in any case, since what is refused is nowhere.
+    fn form_after<T>(&self, content: &PartContent, answer: &Result<T, SendError>) -> Option<PartContent> {
+        let Err(SendError::Refused { refusal: Refusal::BadMarkup, reason }) = answer else { return None };
+        let plain = self.in_lines(content).filter(|_| is_in_blocks(content))?;
+        tracing::info!(reason, "a rich message was refused; sending its text in lines");
+        Some(plain)
+    }
+
+    /// The text of a rich message as HTML, if that is one message.
+    fn in_lines(&self, content: &PartContent) -> Option<PartContent> {
+        let PartContent::Text { text, files, .. } = content else { return None };
+        let plain = || PartContent::Text { text: text.clone(), markup: Markup::Rich, files: files.clone() };
+        fits_one_message(text, self.text_limit()).then(plain)
+    }
+
+    /// Sends a content in its own form.
+    async fn post_form(
+        &self,
+        to: SendDestination,
+        request: &PostRequest,
+        content: &PartContent,
+    ) -> Result<Vec<SentMessage>, SendError> {
+        let compose = |at: SendDestination| {
+            let reply_to = request.reply_to.as_ref().filter(|_| at.is_reply);
+            send::compose_message(content, at.address, reply_to, self.text_limit()).map_err(compose_failure)
+        };
+        let operation = match content {
+            PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
+            content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => {
+                ApiOperation::Text
+            }
+            _ => ApiOperation::Files,
+        };
+        let is_album = matches!(content, PartContent::Album { items } if items.len() > 1);
+        match is_album {
+            true => self.call(to, request.part_id, operation, compose).await.map(Option::unwrap_or_default),
+            false => self.call(to, request.part_id, operation, compose).await.map(Vec::from_iter),
+        }
+    }
+
+    /// Edits a message into a content in its own form.
+    async fn edit_form(
+        &self,
+        to: SendDestination,
+        request: &PostRequest,
+        message: &MessageRef,
+        content: &PartContent,
+    ) -> Result<(), SendError> {
+        let compose = |at: SendDestination| {
+            let message_id = parse_message_id(message).filter(|_| at == to).ok_or_else(message_gone)?;
+            send::compose_edit(content, at.address, message_id, self.text_limit()).map_err(compose_failure)
+        };
+        let edited: Result<Option<IgnoredAny>, _> = self.call(to, request.part_id, ApiOperation::Edit, compose).await;
+        edited.map(|_| ())
     }
 
     /// Returns where a call goes, as far as is known. Message ids from before a migration are invalid in the new chat.
@@ -195,6 +281,9 @@ impl Channel for TelegramChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         let mut capabilities = self.capabilities.clone();
+        if self.rich_unknown.load(Ordering::Relaxed) {
+            capabilities.blocks = None;
+        }
         let Some(address) = ConversationAddress::parse(conversation).map(|address| self.cache.current_address(address))
         else {
             return capabilities;
@@ -230,27 +319,16 @@ impl Channel for TelegramChannel {
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
         let to = SendDestination { address, is_reply: request.reply_to.is_some() };
-        let compose = |at: SendDestination| {
-            let reply_to = request.reply_to.as_ref().filter(|_| at.is_reply);
-            send::compose_message(&request.content, at.address, reply_to, self.text_limit()).map_err(compose_failure)
-        };
-        let operation = match &request.content {
-            PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
-            content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => {
-                ApiOperation::Text
-            }
-            _ => ApiOperation::Files,
-        };
+        let content = self.first_form(&request.content)?;
         // A look-up takes any new message for the one it looks for, so nothing may be sent meanwhile.
         let Some(attempt) = self.message_ids.begin_send(self.cache.current_address(address).chat, request.part_id)
         else {
             return Err(rate_limited(SEARCH_DELAY));
         };
-        let is_album = matches!(&request.content, PartContent::Album { items } if items.len() > 1);
-        let sent: Result<Vec<SentMessage>, SendError> = match is_album {
-            true => self.call(to, request.part_id, operation, compose).await.map(Option::unwrap_or_default),
-            false => self.call(to, request.part_id, operation, compose).await.map(Vec::from_iter),
-        };
+        let mut sent = self.post_form(to, request, &content).await;
+        if let Some(plain) = self.form_after(&content, &sent) {
+            sent = self.post_form(to, request, &plain).await;
+        }
         match &sent {
             Ok(sent) => {
                 let ids: Vec<i64> = sent.iter().map(|sent| sent.message_id).collect();
@@ -266,11 +344,12 @@ impl Channel for TelegramChannel {
     async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
         let to = SendDestination { address, is_reply: false };
-        let compose = |at: SendDestination| {
-            let message_id = parse_message_id(message).filter(|_| at == to).ok_or_else(message_gone)?;
-            send::compose_edit(&request.content, at.address, message_id, self.text_limit()).map_err(compose_failure)
-        };
-        let _: Option<IgnoredAny> = self.call(to, request.part_id, ApiOperation::Edit, compose).await?;
+        let content = self.first_form(&request.content)?;
+        let mut edited = self.edit_form(to, request, message, &content).await;
+        if let Some(plain) = self.form_after(&content, &edited) {
+            edited = self.edit_form(to, request, message, &plain).await;
+        }
+        edited?;
         Ok(vec![message.clone()])
     }
 
@@ -284,7 +363,7 @@ impl Channel for TelegramChannel {
         let result: Result<IgnoredAny, _> = self.client.request(&DeleteMessage::new(address.chat, message_id)).await;
         match result.map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
-            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => {
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error) | CallOutcome::RichUnknown(error)) => {
                 self.record_limits(address, &error);
                 Err(error)
             }
@@ -307,7 +386,9 @@ impl Channel for TelegramChannel {
         let result: Result<IgnoredAny, _> = self.client.request(&GetMe::new()).await;
         match result.map_err(|error| classify_error(error, ApiOperation::Probe)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
-            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => Err(error),
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error) | CallOutcome::RichUnknown(error)) => {
+                Err(error)
+            }
         }
     }
 
@@ -337,6 +418,23 @@ fn parse_message_id(message: &MessageRef) -> Option<MessageId> {
 
 fn message_ref(sent: &SentMessage) -> MessageRef {
     MessageRef(sent.message_id.to_string())
+}
+
+/// Whether a content is sent in blocks.
+fn is_in_blocks(content: &PartContent) -> bool {
+    matches!(
+        content,
+        PartContent::Text { markup: Markup::Blocks, .. } | PartContent::Question { markup: Markup::Blocks, .. }
+    )
+}
+
+/// The operation of a call as it was composed.
+fn composed_operation(operation: ApiOperation, composed: &ComposedMessage) -> ApiOperation {
+    match operation {
+        ApiOperation::Text if composed.is_rich() => ApiOperation::RichText,
+        ApiOperation::Edit if composed.is_rich() => ApiOperation::RichEdit,
+        operation => operation,
+    }
 }
 
 fn message_gone() -> SendError {

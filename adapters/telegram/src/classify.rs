@@ -11,10 +11,14 @@ use crate::bot::{ApiError, CallError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApiOperation {
     Text,
+    /// A rich message.
+    RichText,
     /// A file, or several.
     Files,
     Voice,
     Edit,
+    /// An edit that makes a message a rich one.
+    RichEdit,
     Delete,
     Probe,
 }
@@ -22,7 +26,17 @@ pub(crate) enum ApiOperation {
 impl ApiOperation {
     /// Whether it sends a new message.
     fn is_send(self) -> bool {
-        matches!(self, Self::Text | Self::Files | Self::Voice)
+        matches!(self, Self::Text | Self::RichText | Self::Files | Self::Voice)
+    }
+
+    /// Whether it changes a message.
+    pub(crate) fn is_edit(self) -> bool {
+        matches!(self, Self::Edit | Self::RichEdit)
+    }
+
+    /// Whether it is about a rich message.
+    fn is_rich(self) -> bool {
+        matches!(self, Self::RichText | Self::RichEdit)
     }
 }
 
@@ -40,6 +54,8 @@ pub(crate) enum CallOutcome {
     /// Nothing can be sent to the topic, and the message has to be sent to the chat without it; fails with this where it
     /// was.
     TopicGone(SendError),
+    /// The server knows no rich messages; fails with this where it needs one.
+    RichUnknown(SendError),
 }
 
 /// Classifies a failed call.
@@ -71,7 +87,7 @@ fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
         {
             return CallOutcome::NotModified;
         }
-        _ if operation == ApiOperation::Edit && (contains_any(TARGET_GONE) || contains_any(TOPIC_GONE)) => {
+        _ if operation.is_edit() && (contains_any(TARGET_GONE) || contains_any(TOPIC_GONE)) => {
             refused(Refusal::TargetGone)
         }
         _ if operation.is_send() && contains_any(TOPIC_GONE) => {
@@ -79,10 +95,16 @@ fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
         }
         _ if contains_any(FORBIDDEN)
             || contains_any(TOPIC_GONE)
-            || (operation == ApiOperation::Text && contains_any(&["not enough rights", "have no rights"])) =>
+            || (matches!(operation, ApiOperation::Text | ApiOperation::RichText)
+                && contains_any(&["not enough rights", "have no rights"])) =>
         {
             SendError::Forbidden { reason: user_reason(&text, &description) }
         }
+        _ if operation.is_rich() && contains_any(RICH_UNKNOWN) => {
+            return CallOutcome::RichUnknown(refused(Refusal::BadMarkup));
+        }
+        // Whatever is wrong with it (RICH_MESSAGE_…), the same text in another form may do.
+        400 if operation.is_rich() => refused(Refusal::BadMarkup),
         _ if operation == ApiOperation::Voice && contains_any(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
         403 | 404 => SendError::Forbidden { reason: user_reason(&text, &description) },
         _ if let Some(index) = failed_item_index(&text) => refused(Refusal::Item { index }),
@@ -129,7 +151,8 @@ pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendErro
         CallOutcome::Failed(_)
         | CallOutcome::NotModified
         | CallOutcome::Migrated { .. }
-        | CallOutcome::TopicGone(_) => Ok(IdStatus::Unclear),
+        | CallOutcome::TopicGone(_)
+        | CallOutcome::RichUnknown(_) => Ok(IdStatus::Unclear),
     }
 }
 
@@ -176,6 +199,10 @@ const TOPIC_GONE: &[&str] = &[
     "chat is not a forum",
     "channel_forum_missing",
 ];
+
+/// A server older than Bot API 10.1: it has no `sendRichMessage`, and finds no text in an `editMessageText` whose
+/// `rich_message` it passes over.
+const RICH_UNKNOWN: &[&str] = &["method not found", "message text is empty"];
 
 /// `sendVoice` to a person or group that does not accept voice messages.
 const VOICE_FORBIDDEN: &[&str] =

@@ -205,7 +205,9 @@ impl Lookup<'_> {
             .map_err(|error| classify_error(error, ApiOperation::Probe))
         {
             Ok(me) => me,
-            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => return Err(error),
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error) | CallOutcome::RichUnknown(error)) => {
+                return Err(error);
+            }
             Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => return Ok(Rights::Partial),
         };
         let payload = GetChatMember::new(self.chat, UserId(me.id));

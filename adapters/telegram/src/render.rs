@@ -1,13 +1,16 @@
-//! Renders a text as Telegram's HTML.
+//! Renders a text as Telegram's HTML, and as its Rich HTML.
 //!
 //! The text was cut to fit as it is rendered here. What fits all the same by its own characters only is shown with its
 //! tables as lines, and as its own characters where that is too long as well.
 
 mod compact;
 mod html;
+mod rich;
 
 use satchel_domain::capabilities::TextLimit;
 use satchel_markup::{Document, write_message};
+
+pub(crate) use self::rich::render_rich;
 
 use self::html::{EntityBudget, HtmlWriter};
 
@@ -27,6 +30,13 @@ pub(crate) fn render(text: &str, limit: &TextLimit) -> String {
     let document = Document { blocks: compact::with_tables_as_lines(document.blocks), ..document };
     let compact = write(&document, budget);
     if fits(&compact) { compact.into_text() } else { html::escaped(text) }
+}
+
+/// Whether a text that was not cut for it is one message in HTML.
+pub(crate) fn fits_one_message(text: &str, limit: &TextLimit) -> bool {
+    let html = write(&Document::parse(text), None);
+    let is_within = |found: usize, max: Option<usize>| max.is_none_or(|max| found <= max);
+    is_within(html.units(), limit.max) && is_within(html.entities(), limit.entities)
 }
 
 /// Writes a document; with a budget, what goes beyond it has no formatting.

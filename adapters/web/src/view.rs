@@ -114,7 +114,7 @@ fn to_sections(sections: &[&str], markup: Markup) -> Vec<wire::TextSection> {
 
 fn to_html(text: &str, markup: Markup) -> String {
     match markup {
-        Markup::Rich => markdown::to_html(text),
+        Markup::Rich | Markup::Blocks => markdown::to_html(text),
         Markup::Plain => markdown::escape_text(text),
     }
 }

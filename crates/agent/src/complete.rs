@@ -310,7 +310,7 @@ mod tests {
         };
         let buttons = vec![Button { label: "Approve".into(), command: "/pair approve ABCD-EFGH".into() }];
         assert_eq!(attach_buttons(text_plan(&["a", "b"]), Vec::new()), text_plan(&["a", "b"]));
-        let question = PartContent::Question { text: "b".into(), buttons: buttons.clone() };
+        let question = PartContent::question("b", buttons.clone());
         assert_eq!(
             attach_buttons(text_plan(&["a", "b"]), buttons.clone()).parts,
             [text_plan(&["a"]).parts.remove(0), PlannedPart::new(question)]

@@ -29,6 +29,46 @@ pub struct TextLimit {
     pub entities: Option<usize>,
 }
 
+/// When texts are shown in a channel's blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockOffer {
+    /// Never.
+    Never,
+    /// Once a person has said that they can read them.
+    Ask,
+    /// Unless a person has said that they can't read them.
+    Auto,
+}
+
+impl BlockOffer {
+    /// What it is in a conversation for which a person has chosen, or hasn't.
+    #[must_use]
+    pub fn chosen(self, choice: Option<bool>) -> Self {
+        match (self, choice) {
+            (Self::Never, _) | (_, Some(false)) => Self::Never,
+            (_, Some(true)) => Self::Auto,
+            (offer, None) => offer,
+        }
+    }
+}
+
+/// Texts in blocks of the channel's own: headings, tables, lists, quotations, code and formulas. Not all apps of people show
+/// them, and no channel says which do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockRule {
+    /// When texts are shown so.
+    pub offer: BlockOffer,
+    /// The most characters of a message, the source of formulas included.
+    pub max_chars: usize,
+    /// The most blocks of a message: those within others, items of lists and rows of tables included.
+    pub max_blocks: usize,
+    /// The most columns of a table.
+    pub max_columns: usize,
+    /// The deepest nesting of blocks and formatting.
+    pub max_depth: usize,
+}
+
 /// What becomes of a file's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -158,6 +198,9 @@ pub struct RateLimits {
 pub struct ChannelCapabilities {
     /// How long a text may be.
     pub text: TextLimit,
+    /// Texts in blocks; `None` where the channel has none.
+    #[serde(default)]
+    pub blocks: Option<BlockRule>,
     /// What becomes of descriptions.
     pub caption: CaptionRule,
     /// What goes as a photo; `None` where images are files like any other.
@@ -191,6 +234,17 @@ pub struct ChannelCapabilities {
     pub rate_limits: Option<RateLimits>,
 }
 
+impl ChannelCapabilities {
+    /// The same for a conversation for which a person has chosen whether texts are shown in blocks, or hasn't.
+    #[must_use]
+    pub fn with_block_choice(mut self, choice: Option<bool>) -> Self {
+        if let Some(rule) = &mut self.blocks {
+            rule.offer = rule.offer.chosen(choice);
+        }
+        self
+    }
+}
+
 impl Idempotency {
     /// Whether a repeat `elapsed` after the first attempt is still recognised as the same send.
     #[must_use]
@@ -199,6 +253,25 @@ impl Idempotency {
             Self::None => false,
             Self::Key { window_ms: None } => true,
             Self::Key { window_ms: Some(window) } => elapsed < Duration::from_millis(window),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_choice_counts_unless_blocks_are_off() {
+        for (offer, choice, expected) in [
+            (BlockOffer::Ask, None, BlockOffer::Ask),
+            (BlockOffer::Ask, Some(true), BlockOffer::Auto),
+            (BlockOffer::Ask, Some(false), BlockOffer::Never),
+            (BlockOffer::Auto, None, BlockOffer::Auto),
+            (BlockOffer::Auto, Some(false), BlockOffer::Never),
+            (BlockOffer::Never, Some(true), BlockOffer::Never),
+        ] {
+            assert_eq!(offer.chosen(choice), expected, "{offer:?} {choice:?}");
         }
     }
 }

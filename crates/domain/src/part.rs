@@ -246,10 +246,10 @@ impl Part {
         self
     }
 
-    /// Returns whether it is a text, new or as an edit.
+    /// Returns whether it is a text, with buttons or without, new or as an edit.
     #[must_use]
     pub fn is_text(&self) -> bool {
-        matches!(self.content(), Some(PartContent::Text { .. }))
+        self.content().is_some_and(PartContent::is_text)
     }
 
     /// Returns whether it is the message in which the reply of a running turn grows, and which a person sees.

@@ -14,7 +14,7 @@ pub fn open_question(
     now: Timestamp,
 ) -> Part {
     let NewQuestion { call, text, buttons, unanswered } = new;
-    let content = PartContent::Question { text, buttons };
+    let content = PartContent::question(text, buttons);
     let mut part = Part {
         question: Some(CallQuestion { call, unanswered, closing: None }),
         ..Part::new(id, conversation.clone(), call.turn, position, content, now)
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn question_of_reply_becomes_edit_without_buttons() {
         let (id, turn) = (PartId(Uuid::from_u128(1)), TurnId(Uuid::from_u128(2)));
-        let content = PartContent::Question { text: "May I?\n\nPress a button.".into(), buttons: Vec::new() };
+        let content = PartContent::question("May I?\n\nPress a button.", Vec::new());
         let conversation = "console:main".parse().expect("a conversation");
         let asked = Part::new(id, conversation, turn, 0, content, Timestamp(1));
         let close = |state, attempts| {

@@ -3,6 +3,7 @@
 //! Models write chat, not CommonMark: an address keeps its underscores, `2*3*4` is a product, `\( x_1 \)` a formula, and
 //! `**"重要"**です` is bold. One pass over the text finds out what is meant; nothing else reads marks.
 
+mod block_statistics;
 mod chat;
 mod measure;
 #[cfg(test)]
@@ -15,7 +16,8 @@ mod tex;
 mod tree;
 mod units;
 
-pub use chat::{ChatSpan, ChatWriter, write_message};
+pub use block_statistics::BlockStatistics;
+pub use chat::{ChatSpan, ChatWriter, RULE, write_message};
 pub use measure::{Measure, TextForm, TextSize};
 pub use plain::{address_suffix, plain_text};
 pub use reader::MarkupReader;

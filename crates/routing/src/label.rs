@@ -24,7 +24,7 @@ pub(crate) fn with_duplicate_label(content: &PartContent, caption_rule: CaptionR
         (content, _) => content,
     };
     match &mut content {
-        PartContent::Text { text, markup: Markup::Rich, .. }
+        PartContent::Text { text, markup: Markup::Rich | Markup::Blocks, .. }
         | PartContent::Notice { text }
         | PartContent::Question { text, .. } => {
             // A fence, list or heading is one only at the beginning of a line.

@@ -5,6 +5,7 @@
 
 pub(crate) mod groups;
 mod items;
+mod texts;
 
 use satchel_domain::{
     ChannelCapabilities, OutgoingResponse, PartContent,
@@ -13,7 +14,11 @@ use satchel_domain::{
     part::{FailureReason, FileItem, Plan, PlannedPart},
 };
 
-use self::groups::{FileGroup, can_share_message};
+pub use self::texts::gains_from_blocks;
+use self::{
+    groups::{FileGroup, can_share_message},
+    texts::plan_text,
+};
 use crate::{
     label::LABEL_UNITS,
     notice::{MakeLink, NO_LINKS, notice_for_plan},
@@ -31,9 +36,8 @@ pub fn plan(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> 
 #[must_use]
 pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabilities, links: MakeLink<'_>) -> Plan {
     let text = response.text.as_deref().filter(|text| !text.trim().is_empty());
-    let chunks = text.map(|text| split(text, &reserve_label(&capabilities.text))).unwrap_or_default();
-    let mut parts: Vec<PlannedPart> =
-        chunks.into_iter().map(|chunk| PlannedPart::new(PartContent::from_text(chunk))).collect();
+    let texts = text.map(|text| plan_text(text, capabilities)).unwrap_or_default();
+    let mut parts: Vec<PlannedPart> = texts.into_iter().map(PlannedPart::new).collect();
     let voice = plan_voice(response, text, capabilities);
 
     if voice.is_none()

@@ -11,8 +11,12 @@ use satchel_domain::{
 
 use crate::{
     plan::{groups::group_files, reserve_label},
-    split::split_plain,
+    split::{split, split_plain},
 };
+
+/// What takes the place of a sample that the platform refuses.
+const NO_BLOCKS_TEXT: &str =
+    "The sample was refused here, so your replies stay as they are. You don't need to do anything.";
 
 /// Says what is sent instead of a part that was refused, and fails with `failure` if there is no other form.
 #[must_use]
@@ -36,6 +40,8 @@ pub fn replan(
         PartContent::File(item) => replan_file(item, refusal, capabilities),
         PartContent::Album { items } => replan_album(items, refusal, capabilities),
         PartContent::Notice { text } => replan_text(text, Markup::Rich, refusal, capabilities),
+        // It asks whether it can be read, and isn't there to be read.
+        PartContent::Question { markup: Markup::Blocks, .. } => vec![PartContent::from_text(NO_BLOCKS_TEXT)],
         // Whatever is wrong with it may be its buttons, and its words name what they say.
         PartContent::Question { text, .. } => plain_chunks(text, capabilities),
     };
@@ -76,11 +82,17 @@ fn failure_reason(
 
 fn replan_text(text: &str, markup: Markup, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     match (markup, refusal) {
+        (Markup::Blocks, _) => rich_chunks(text, capabilities),
         (Markup::Rich, Refusal::BadMarkup | Refusal::UnsupportedKind | Refusal::TooLarge { .. }) => {
             plain_chunks(text, capabilities)
         }
         _ => Vec::new(),
     }
+}
+
+/// The same text in lines.
+fn rich_chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    split(text, &reserve_label(&capabilities.text)).into_iter().map(PartContent::from_text).collect()
 }
 
 /// The same characters as plain text, in as many chunks as they take with their markers in sight.

@@ -1,8 +1,8 @@
 //! The capabilities of each channel: the platforms' rules as rows of numbers.
 
 use satchel_domain::capabilities::{
-    CaptionRule, ChannelCapabilities, GroupingRule, Idempotency, LookupRule, PhotoRule, RateLimits, ReplyRule,
-    StreamRule, TextLimit, TextUnit, VoiceRule,
+    BlockOffer, BlockRule, CaptionRule, ChannelCapabilities, GroupingRule, Idempotency, LookupRule, PhotoRule,
+    RateLimits, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
 };
 
 /// One megabyte as Telegram counts it.
@@ -19,6 +19,14 @@ pub fn telegram() -> ChannelCapabilities {
     ChannelCapabilities {
         // sendMessage: 1–4096 characters after entities parsing; at most 100 entities are kept.
         text: TextLimit { unit: TextUnit::Utf16, max: Some(4096), entities: Some(100) },
+        // Rich messages: 32768 characters, 500 blocks, 20 columns, 16 levels. Some apps show nothing of them.
+        blocks: Some(BlockRule {
+            offer: BlockOffer::Ask,
+            max_chars: 32_768,
+            max_blocks: 500,
+            max_columns: 20,
+            max_depth: 16,
+        }),
         // sendPhoto and its like: a caption of 0–1024 characters after entities parsing.
         caption: CaptionRule::Caption { max: 1024 },
         // sendPhoto: at most 10 MB, width and height together at most 10000, ratio at most 20.
@@ -62,6 +70,7 @@ pub fn discord() -> ChannelCapabilities {
     ChannelCapabilities {
         // Create Message: content of up to 2000 characters, its Markdown included; UTF-16 is the stricter reading.
         text: TextLimit { unit: TextUnit::Utf16Source, max: Some(2000), entities: None },
+        blocks: None,
         // An attachment's description: up to 1024 characters.
         caption: CaptionRule::AltText { max: 1024 },
         photo: None,
@@ -98,6 +107,8 @@ pub fn discord() -> ChannelCapabilities {
 pub fn web() -> ChannelCapabilities {
     ChannelCapabilities {
         text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+        // The page shows Markdown with tables as it is.
+        blocks: None,
         caption: CaptionRule::Hidden,
         photo: None,
         native_media: false,

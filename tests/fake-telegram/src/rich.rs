@@ -37,6 +37,8 @@ pub struct RichContent {
     pub blocks: Vec<Value>,
     /// Whether it is shown from right to left.
     pub is_rtl: bool,
+    /// The characters and the blocks that count.
+    size: (usize, usize),
 }
 
 /// Reads the Rich HTML of a message.
@@ -51,7 +53,7 @@ pub fn parse_rich_html(html: &str) -> Result<RichContent, ApiRefusal> {
     if blocks.is_empty() {
         return Err(content_required());
     }
-    Ok(RichContent { blocks, is_rtl: false })
+    Ok(RichContent { blocks, is_rtl: false, size: reader.size() })
 }
 
 /// Reads `rich_message` (Bot API, InputRichMessage); `None` where a request has none.
@@ -91,6 +93,12 @@ impl RichContent {
     #[must_use]
     pub fn kinds(&self) -> Vec<&str> {
         self.blocks.iter().filter_map(|block| block["type"].as_str()).collect()
+    }
+
+    /// How many characters and blocks it has, as Telegram counts them.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        self.size
     }
 
     /// The addresses that a person can press.

@@ -24,6 +24,7 @@ use crate::{
 pub(super) fn capabilities() -> ChannelCapabilities {
     ChannelCapabilities {
         text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+        blocks: None,
         caption: CaptionRule::Hidden,
         photo: None,
         native_media: false,

@@ -134,7 +134,7 @@ fn button(label: &str, command: &str) -> Button {
 
 fn question() -> PartContent {
     let buttons = vec![button("Allow", "/allow 7"), button("Refuse", "/refuse 7")];
-    PartContent::Question { text: "May I?".to_owned(), buttons }
+    PartContent::question("May I?", buttons)
 }
 
 fn payload(content: PartContent) -> Value {
@@ -188,12 +188,12 @@ fn content_discord_would_refuse_is_omitted_or_cut() {
         button("too long", &"/x".repeat(60)),
         button("nothing", ""),
     ];
-    let asked = payload(PartContent::Question { text: "?".to_owned(), buttons });
+    let asked = payload(PartContent::question("?", buttons));
     let row = asked["components"][0]["components"].as_array().unwrap();
     assert_eq!(row.len(), 1, "{row:?}");
     assert!(row[0]["label"].as_str().unwrap().chars().count() <= 80);
     let many = (0..30).map(|number| button("x", &format!("/{number}"))).collect();
-    let asked = payload(PartContent::Question { text: "?".to_owned(), buttons: many });
+    let asked = payload(PartContent::question("?", many));
     let rows: Vec<usize> =
         asked["components"].as_array().unwrap().iter().map(|row| row["components"].as_array().unwrap().len()).collect();
     assert_eq!(rows, [5, 5, 5, 5, 5]);

@@ -367,7 +367,7 @@ async fn question_buttons_carry_commands_until_decided() {
     let harness = OutboundHarness::new().await;
     let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
     let buttons = vec![button("Allow", "/allow 7"), button("Refuse", "/refuse 7")];
-    let sent = harness.send(PartContent::Question { text: "May I?".to_owned(), buttons }).await.unwrap();
+    let sent = harness.send(PartContent::question("May I?", buttons)).await.unwrap();
     let buttons = || {
         let transcript = harness.discord.transcript();
         let message = transcript.message(sent[0].0.parse().unwrap()).unwrap();

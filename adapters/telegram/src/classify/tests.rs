@@ -14,6 +14,7 @@ fn meaning(error: CallError, operation: ApiOperation) -> String {
         CallOutcome::NotModified => "already so".to_owned(),
         CallOutcome::Migrated { to } => format!("moved to {to}"),
         CallOutcome::TopicGone(error) => format!("topic gone, {error}"),
+        CallOutcome::RichUnknown(error) => format!("rich messages unknown, {error}"),
         CallOutcome::Failed(SendError::NotSent { retry_after_ms: None, .. }) => "not sent".to_owned(),
         CallOutcome::Failed(SendError::NotSent { retry_after_ms: Some(wait), .. }) => format!("not sent for {wait}"),
         CallOutcome::Failed(SendError::Refused { refusal: Refusal::Item { index }, .. }) => format!("item {index}"),
@@ -164,4 +165,28 @@ fn user_reason_is_worded_for_the_person() {
     ] {
         assert_eq!(words(code, description), expected, "{description}");
     }
+}
+
+#[rstest]
+#[case(404, "Not Found: method not found", "rich messages unknown, refused: Not Found: method not found")]
+#[case(400, "Bad Request: RICH_MESSAGE_DEPTH_INVALID", "BadMarkup")]
+#[case(400, "Bad Request: RICH_MESSAGE_URL_INVALID", "BadMarkup")]
+#[case(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0", "BadMarkup")]
+#[case(400, "Bad Request: something new", "BadMarkup")]
+#[case(400, "Bad Request: chat not found", "forbidden")]
+#[case(400, "Bad Request: not enough rights to send text messages to the chat", "forbidden")]
+#[case(400, "Bad Request: TOPIC_CLOSED", "topic gone, not allowed: the topic is closed")]
+#[case(429, "Too Many Requests: retry after 3", "not sent")]
+#[case(500, "Internal Server Error: restart", "in doubt")]
+fn answers_to_a_rich_message(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(code, description), ApiOperation::RichText), expected);
+}
+
+#[rstest]
+#[case("Bad Request: message text is empty", "rich messages unknown, refused: message text is empty")]
+#[case("Bad Request: RICH_MESSAGE_CONTENT_REQUIRED", "BadMarkup")]
+#[case("Bad Request: message to edit not found", "TargetGone")]
+#[case("Bad Request: message is not modified", "already so")]
+fn answers_to_an_edit_into_a_rich_message(#[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(400, description), ApiOperation::RichEdit), expected);
 }

@@ -143,7 +143,8 @@ impl HtmlWriter {
     /// Makes an address a link where Telegram would read the next character as a part of it.
     fn end_bare_address(&mut self, next: Option<char>) {
         let Some(BareAddress { start, address }) = self.bare_address.take() else { return };
-        if next.is_some_and(char::is_alphanumeric) && self.has_link_room() {
+        // It takes no room of a link that was written, whose address would have to be shown.
+        if next.is_some_and(char::is_alphanumeric) && self.has_room() {
             self.count_link();
             self.text.insert_str(start, &link_tag(&address));
             self.text.push_str("</a>");
@@ -211,12 +212,8 @@ impl HtmlWriter {
 }
 
 impl ChatWriter for HtmlWriter {
-    /// Other schemes, and what is no address, would be silently dropped by Telegram, or should not be opened.
     fn can_link(&self, address: &str) -> bool {
-        let Some((scheme, _)) = address.split_once("://") else { return false };
-        let is_supported = ["http", "https", "tg"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported));
-        let has_host = reqwest::Url::parse(address).is_ok_and(|address| address.has_host());
-        is_supported && has_host && !address.chars().any(|c| c.is_whitespace() || c.is_control())
+        is_web_link(address)
     }
 
     /// Opens a span. One that Telegram doesn't allow here gets no tag.
@@ -306,6 +303,15 @@ impl ChatWriter for HtmlWriter {
     }
 }
 
+/// Whether Telegram links to an address. Other schemes, and what is no address, would be silently dropped, or should not be
+/// opened.
+pub(super) fn is_web_link(address: &str) -> bool {
+    let Some((scheme, _)) = address.split_once("://") else { return false };
+    let is_supported = ["http", "https", "tg"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported));
+    let has_host = reqwest::Url::parse(address).is_ok_and(|address| address.has_host());
+    is_supported && has_host && !address.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
 /// A text in which nothing is markup.
 pub(super) fn escaped(text: &str) -> String {
     let mut output = String::with_capacity(text.len());
@@ -314,7 +320,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// Telegram requires the first three; the quotation mark is for addresses in attributes.
-fn escape(characters: &str, output: &mut String) {
+pub(super) fn escape(characters: &str, output: &mut String) {
     for character in characters.chars() {
         match character {
             '&' => output.push_str("&amp;"),

@@ -75,15 +75,15 @@ fn every_content_kind_becomes_documented_call() {
         caption: String::new(),
     };
     let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
-    let question = PartContent::Question {
-        text: "Write **a.txt**? /allow 1234".to_owned(),
-        buttons: vec![
+    let question = PartContent::question(
+        "Write **a.txt**? /allow 1234",
+        vec![
             button("Allow", "/allow 1234"),
             button("Refuse", "/refuse 1234"),
             button("Allow everything for an hour", "/allow all 1234"),
             button("Too long to be carried", &"x".repeat(65)),
         ],
-    };
+    );
     let plain = PartContent::Text { text: "*as* <is>".to_owned(), markup: Markup::Plain, files: Vec::new() };
     let calls = [
         ("text", message_call(&PartContent::from_text("**Hi** <you>"), TOPIC)),

@@ -83,6 +83,7 @@ fn fixture() -> Fixture {
     let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
     let capabilities = ChannelCapabilities {
         text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+        blocks: None,
         caption: CaptionRule::Hidden,
         photo: None,
         native_media: false,

@@ -141,7 +141,7 @@ fn tools_stand_behind_the_text_before_them() {
 fn tools_stand_between_the_texts_of_all_parts() {
     let sent = || PartState::Sent { messages: Vec::new() };
     let calls = ["*Milk*", "Bread.", ""];
-    for markup in [Markup::Rich, Markup::Plain] {
+    for markup in [Markup::Rich, Markup::Plain, Markup::Blocks] {
         let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(2)), PartId(Uuid::from_u128(3))] };
         let parts = vec![
             (text("*Milk*\n\nBread.\n\nSaved.", Markup::Rich), replaced),
@@ -151,7 +151,7 @@ fn tools_stand_between_the_texts_of_all_parts() {
         ];
         let shown = turn(parts, &calls);
         let (bread, saved) = match markup {
-            Markup::Rich => (markdown::to_html("Bread."), markdown::to_html("<Saved>")),
+            Markup::Rich | Markup::Blocks => (markdown::to_html("Bread."), markdown::to_html("<Saved>")),
             Markup::Plain => (markdown::escape_text("Bread."), markdown::escape_text("<Saved>")),
         };
         let sections = vec![(bread.as_str(), "Bread."), (saved.as_str(), "<Saved>")];

@@ -149,6 +149,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         trusted_proxies: Vec::new(),
         capabilities: ChannelCapabilities {
             text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+            blocks: None,
             caption: CaptionRule::Hidden,
             photo: None,
             native_media: false,

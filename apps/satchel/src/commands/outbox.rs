@@ -166,7 +166,9 @@ pub(crate) fn resend_obstacle(part: &Part) -> Option<&'static str> {
     match part.content() {
         _ if part.is_draft() => Some("is a reply that is still being written"),
         None => Some("deletes a message, and has nothing that could be sent again"),
-        Some(PartContent::Question { .. }) => Some("is a question about a tool call, which is not asked again"),
+        Some(PartContent::Question { .. }) if part.question.is_some() => {
+            Some("is a question about a tool call, which is not asked again")
+        }
         Some(content) if text_of(content).is_some() && !part.state.is_settled() => Some("is still being sent"),
         Some(_) => None,
     }
@@ -175,8 +177,11 @@ pub(crate) fn resend_obstacle(part: &Part) -> Option<&'static str> {
 /// The text that a part brings besides its files.
 fn text_of(content: &PartContent) -> Option<&str> {
     let text = match content {
-        PartContent::Text { text, .. } | PartContent::Voice { text, .. } | PartContent::Notice { text } => text,
-        PartContent::Question { .. } | PartContent::File(_) | PartContent::Album { .. } => return None,
+        PartContent::Text { text, .. }
+        | PartContent::Question { text, .. }
+        | PartContent::Voice { text, .. }
+        | PartContent::Notice { text } => text,
+        PartContent::File(_) | PartContent::Album { .. } => return None,
     };
     Some(text.as_str()).filter(|text| !text.trim().is_empty())
 }

@@ -25,7 +25,7 @@ fn call() -> ToolCall {
 }
 
 fn part(id: u128, state: PartState) -> Part {
-    let content = PartContent::Question { text: "May I?".into(), buttons: Vec::new() };
+    let content = PartContent::question("May I?", Vec::new());
     let (id, conversation) = (PartId(Uuid::from_u128(id)), "discord:1".parse().unwrap());
     Part {
         state,

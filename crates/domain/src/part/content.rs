@@ -13,6 +13,18 @@ pub enum Markup {
     Rich,
     /// The same characters without any rendering; the fallback when the platform refuses the rich form.
     Plain,
+    /// Markdown, shown in the channel's own blocks: headings, tables, lists, formulas.
+    Blocks,
+}
+
+impl Markup {
+    fn is_rich(&self) -> bool {
+        *self == Self::Rich
+    }
+
+    fn rich() -> Self {
+        Self::Rich
+    }
 }
 
 /// The form in which a file is sent.
@@ -103,6 +115,9 @@ pub enum PartContent<F = Attachment> {
     Question {
         /// The text in Markdown; it names the commands, for channels without buttons.
         text: String,
+        /// How it is sent. What earlier versions have stored is rich.
+        #[serde(default = "Markup::rich", skip_serializing_if = "Markup::is_rich")]
+        markup: Markup,
         /// The buttons.
         buttons: Vec<Button>,
     },
@@ -220,6 +235,12 @@ impl PartContent {
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), markup: Markup::Rich, files: Vec::new() }
     }
+
+    /// Makes a rich text with buttons.
+    #[must_use]
+    pub fn question(text: impl Into<String>, buttons: Vec<Button>) -> Self {
+        Self::Question { text: text.into(), markup: Markup::Rich, buttons }
+    }
 }
 
 impl<F> PartContent<F> {
@@ -244,7 +265,7 @@ impl<F> PartContent<F> {
                 PartContent::Album { items: items.into_iter().map(map_item).collect::<Result<_, E>>()? }
             }
             Self::Notice { text } => PartContent::Notice { text },
-            Self::Question { text, buttons } => PartContent::Question { text, buttons },
+            Self::Question { text, markup, buttons } => PartContent::Question { text, markup, buttons },
         })
     }
 

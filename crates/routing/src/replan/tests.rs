@@ -125,7 +125,7 @@ fn notice_with_refused_markup_becomes_plain_text() {
 #[test]
 fn question_with_refused_buttons_becomes_plain_text() {
     let buttons = vec![Button { label: "Yes".to_owned(), command: "/yes 7".to_owned() }];
-    let question = PartContent::Question { text: "Delete it? /yes 7 or /no 7".to_owned(), buttons };
+    let question = PartContent::question("Delete it? /yes 7 or /no 7", buttons);
     let text = "Delete it? /yes 7 or /no 7".to_owned();
     let plain = PartContent::Text { text, markup: Markup::Plain, files: Vec::new() };
     for refusal in [Refusal::Other, Refusal::BadMarkup, Refusal::UnsupportedKind, Refusal::TooLarge { limit: None }] {
@@ -204,4 +204,24 @@ proptest! {
         let words_after = sorted(given_up.iter().flat_map(|content| letters(content).chars().collect::<Vec<_>>()).collect());
         prop_assert_eq!(words_after, words_before);
     }
+}
+
+#[test]
+fn refused_blocks_become_lines_and_a_refused_sample_says_so() {
+    let blocks = |text: &str| PartContent::Text { text: text.to_owned(), markup: Markup::Blocks, files: Vec::new() };
+    let table = "| a | b |\n|---|---|\n| 1 | 2 |";
+    let replanned = |content: &PartContent, refusal: Refusal| {
+        let failure = FailureReason::Refused { reason: "RICH_MESSAGE_DEPTH_INVALID".to_owned() };
+        match replan(content, &refusal, &failure, &tables::telegram()) {
+            ReplanOutcome::Children(parts) => parts.into_iter().map(|part| part.content).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for refusal in [Refusal::BadMarkup, Refusal::TooLarge { limit: None }, Refusal::Other] {
+        assert_eq!(replanned(&blocks(table), refusal), [PartContent::from_text(table)]);
+    }
+    let long = replanned(&blocks(&format!("{table}\n\n{}", "Some words. ".repeat(800))), Refusal::BadMarkup);
+    assert!(long.len() > 1 && long.iter().all(|part| matches!(part, PartContent::Text { markup: Markup::Rich, .. })));
+    let sample = PartContent::Question { text: table.to_owned(), markup: Markup::Blocks, buttons: Vec::new() };
+    assert_eq!(replanned(&sample, Refusal::BadMarkup), [PartContent::from_text(NO_BLOCKS_TEXT)]);
 }

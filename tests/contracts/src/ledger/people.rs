@@ -347,14 +347,14 @@ async fn ask_owner(ledger: &Ledger, pairing: &Pairing, chat: &str) -> (Lease, Pa
     let message = InboundMessage { system_task: Some(task), ..InboundMessage::new(place, key, Sender::satchel()) };
     let (lease, turn) = receive(ledger, &message).await;
     let buttons = vec![Button { label: "Approve".into(), command: format!("/pair approve {code}") }];
-    let question = PartContent::Question { text: "Ada wants to talk to me.\n\nPress a button.".into(), buttons };
+    let question = PartContent::question("Ada wants to talk to me.\n\nPress a button.", buttons);
     let completed = completed_turn(turn, vec![PlannedPart::new(question)]);
     let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
     (lease, part)
 }
 
 fn assert_closed(part: &Part, message: &str, answer: &str) {
-    assert!(part.is_closing_edit() && part.is_text(), "{part:?}");
+    assert!(part.is_closing_edit() && matches!(part.content(), Some(PartContent::Text { .. })), "{part:?}");
     assert_eq!(part.target(), Some(&MessageRef(message.into())));
     assert_eq!(part_text(part), format!("Ada wants to talk to me.\n\n**{answer}**"));
 }

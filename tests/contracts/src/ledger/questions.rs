@@ -44,7 +44,7 @@ async fn stored(ledger: &Ledger, part: &Part) -> Part {
 
 fn assert_closed(part: &Part, text: &str) {
     assert_eq!((part_text(part), part.target()), (text, Some(&MessageRef("q".into()))));
-    assert!(part.is_text(), "the buttons go");
+    assert!(matches!(part.content(), Some(PartContent::Text { .. })), "the buttons go");
     assert!(part.is_closing_edit(), "{part:?}");
 }
 
@@ -313,7 +313,7 @@ async fn ask_back(ledger: &Ledger, key: &str, sent_as: &str) {
     let (lease, turn) = receive(ledger, &message(key, "/forget all")).await;
     let button = |answer: &str| Button { label: answer.into(), command: format!("/forget all {answer}") };
     let text = "Remove everything?\n\nPress a button.".into();
-    let question = PartContent::Question { text, buttons: vec![button("yes"), button("no")] };
+    let question = PartContent::question(text, vec![button("yes"), button("no")]);
     let completed = completed_turn(turn, vec![PlannedPart::new(question)]);
     let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");
     assert!(settle(ledger, &lease, &sent_settlement(&part, sent_as)).await.released);
@@ -339,7 +339,7 @@ pub async fn answer_takes_buttons_of_reply_away(fixture: &impl LedgerFixture) {
     let completed = answered(no, "/forget all no", text_parts(&["kept"]));
     assert_eq!(ledger.turns.complete_turn(&lease, &completed).await.unwrap(), None, "the buttons go first");
     let edit = ledger.outbox.next_part(&lease).await.unwrap().expect("the edit");
-    assert!(edit.is_closing_edit() && edit.is_text(), "{edit:?}");
+    assert!(edit.is_closing_edit() && matches!(edit.content(), Some(PartContent::Text { .. })), "{edit:?}");
     assert_eq!((part_text(&edit), edit.target()), ("Remove everything?\n\n**no**", Some(&MessageRef("q1".into()))));
     let reply = settle(&ledger, &lease, &sent_settlement(&edit, "q1")).await.next.expect("the reply");
     assert_eq!(part_text(&reply), "kept");

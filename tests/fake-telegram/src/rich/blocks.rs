@@ -22,6 +22,10 @@ impl RichReader {
         self.blocks(nodes, 1)
     }
 
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.characters, self.blocks)
+    }
+
     /// Counts characters, of formulas too.
     pub(super) fn count(&mut self, characters: String) -> Result<String, ApiRefusal> {
         self.characters += characters.chars().count();

@@ -75,7 +75,7 @@ async fn what_is_made_new_is_never_edited() {
         PartContent::File(files[0].clone()),
         PartContent::Album { items: files },
         PartContent::Notice { text: "1 of 2 ".to_owned() },
-        PartContent::Question { text: "May I?\n".to_owned(), buttons },
+        PartContent::question("May I?\n", buttons),
         harness.voice(false).await,
         harness.voice(true).await,
     ] {

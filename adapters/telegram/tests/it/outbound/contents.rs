@@ -195,10 +195,10 @@ async fn voice_is_voice_message_or_audio_file() {
 async fn question_buttons_carry_commands_until_edited() {
     let stage = OutboundHarness::new().await;
     let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
-    let question = PartContent::Question {
-        text: "Write **a.txt**? `/allow 7F3K` or `/refuse 7F3K`".to_owned(),
-        buttons: vec![button("Allow", "/allow 7F3K"), button("Refuse", "/refuse 7F3K")],
-    };
+    let question = PartContent::question(
+        "Write **a.txt**? `/allow 7F3K` or `/refuse 7F3K`",
+        vec![button("Allow", "/allow 7F3K"), button("Refuse", "/refuse 7F3K")],
+    );
     let sent = stage.send(question).await.unwrap();
     let buttons = shown(&stage)[0].buttons.concat();
     let commands: Vec<_> = buttons.iter().map(|button| button.callback_data.as_deref().unwrap()).collect();

@@ -56,10 +56,8 @@ async fn what_arrived_is_found_whatever_it_is() {
         album.push(stage.item(&photo(seed), FileForm::Photo).await);
     }
     let document = stage.item(&photo(9), FileForm::Document).await;
-    let question = PartContent::Question {
-        text: "May I?".into(),
-        buttons: vec![Button { label: "Yes".into(), command: "/allow x".into() }],
-    };
+    let buttons = vec![Button { label: "Yes".into(), command: "/allow x".into() }];
+    let question = PartContent::question("May I?", buttons);
     let contents = [
         text("hello"),
         PartContent::File(document),

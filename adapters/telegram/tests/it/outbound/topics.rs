@@ -41,7 +41,7 @@ impl TopicHarness {
         let contents = [
             text("hello"),
             PartContent::Notice { text: "0 of 1 file sent".to_owned() },
-            PartContent::Question { text: "May I?".to_owned(), buttons },
+            PartContent::question("May I?", buttons),
             stage.voice(false).await,
             PartContent::File(item.clone()),
             PartContent::Album { items: vec![item, stage.item(&photo(2), FileForm::Photo).await] },

@@ -6,9 +6,9 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, FileReference, InboxId, MediaInfo, PartContent, Sha256, SystemTask,
+    Attachment, AttachmentId, AttachmentSource, CallId, FileReference, InboxId, MediaInfo, PartContent, Sha256, SystemTask,
     Visibility,
-    part::{FailureReason, FileForm, FileItem, Markup},
+    part::{CallQuestion, FailureReason, FileForm, FileItem, Markup},
 };
 use satchel_ports::{
     LedgerError, MockLedger, SequentialIds,
@@ -185,11 +185,15 @@ async fn resend_sends_texts_before_their_files() {
 
 #[tokio::test]
 async fn impossible_resend_or_discard_is_reported() {
-    let question = PartContent::Question { text: "May I?".to_owned(), buttons: Vec::new() };
+    let call = CallId { turn: TurnId(Uuid::from_u128(6)), ordinal: 0 };
+    let asked = CallQuestion { call, unanswered: "Nobody answered".to_owned(), closing: None };
     let failed = PartState::Failed { reason: FailureReason::NotNeeded };
     for (impossible, expected) in [
         (part(PartContent::from_text("Hello"), PartState::Pending), "is still being sent"),
-        (part(question, failed), "is a question about a tool call"),
+        (
+            Part { question: Some(asked), ..part(PartContent::question("May I?", Vec::new()), failed) },
+            "is a question about a tool call",
+        ),
     ] {
         let (ledger, ids) = (ledger_with(vec![impossible]).into(), SequentialIds::default());
         let error = resend(&ledger, &ids, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();

@@ -149,7 +149,7 @@ pub(super) fn text_of(message: &ModelMessage) -> String {
 fn question_part(lease: &Lease, question: &NewQuestion, number: usize) -> Part {
     let NewQuestion { call, text, buttons, unanswered } = question.clone();
     let id = PartId(Uuid::from_u128(u128::try_from(number).unwrap()));
-    let content = PartContent::Question { text, buttons };
+    let content = PartContent::question(text, buttons);
     Part {
         state: PartState::Sending,
         attempts: 1,

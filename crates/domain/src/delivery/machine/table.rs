@@ -146,7 +146,7 @@ fn delete_m0(part: &mut Part) {
 
 fn question(part: &mut Part) {
     let call = CallId { turn: part.turn, ordinal: 0 };
-    let content = PartContent::Question { text: "May I?".to_owned(), buttons: Vec::new() };
+    let content = PartContent::question("May I?", Vec::new());
     part.operation = Operation::Post { content };
     part.question = Some(CallQuestion { call, unanswered: "No longer needed".to_owned(), closing: None });
 }

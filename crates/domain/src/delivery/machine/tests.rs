@@ -497,6 +497,7 @@ impl World {
 pub(super) fn capabilities(idempotency: Idempotency, look_up: LookupRule) -> ChannelCapabilities {
     ChannelCapabilities {
         text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+        blocks: None,
         caption: CaptionRule::Hidden,
         photo: None,
         native_media: false,

@@ -6,7 +6,7 @@ use super::*;
 
 fn question(id: u128) -> Part {
     let buttons = vec![Button { label: "Allow".into(), command: "/allow ABCD2345".into() }];
-    let content = PartContent::Question { text: "May I?".into(), buttons };
+    let content = PartContent::question("May I?", buttons);
     let asked = part(id, content);
     let call = CallId { turn: asked.turn, ordinal: 0 };
     Part { question: Some(CallQuestion { call, unanswered: "No longer needed".into(), closing: None }), ..asked }

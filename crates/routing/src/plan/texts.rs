@@ -1,0 +1,91 @@
+//! The chunks of a text, and whether they are shown in the channel's own blocks.
+
+use satchel_domain::{
+    ChannelCapabilities, PartContent,
+    capabilities::{BlockOffer, BlockRule, TextLimit, TextUnit},
+    part::Markup,
+};
+use satchel_markup::{BlockStatistics, Document};
+
+use super::reserve_label;
+use crate::{label::LABEL_UNITS, split::split};
+
+/// Below this many characters a text is cut no further to come within the limits of blocks: what is too wide or too deep
+/// stays so.
+const MIN_BLOCK_CHARS: usize = 1_000;
+
+/// A part of a text that is shown in blocks, or is too large for them.
+struct BlockChunk {
+    text: String,
+    statistics: BlockStatistics,
+    fits: bool,
+}
+
+/// The chunks of a text, in order: in blocks where people read them here and the text needs them, otherwise in lines.
+pub(super) fn plan_text(text: &str, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    let limit = reserve_label(&capabilities.text);
+    let in_lines = |text: &str| split(text, &limit).into_iter().map(PartContent::from_text).collect::<Vec<_>>();
+    let rule = capabilities.blocks.filter(|rule| rule.offer == BlockOffer::Auto).map(reserve_label_block);
+    let Some(rule) = rule else { return in_lines(text) };
+    let mut chunks = Vec::new();
+    cut(text, rule.max_chars, &rule, &mut chunks);
+    if !chunks.iter().any(|chunk| needs_blocks(&chunk.statistics)) {
+        return in_lines(text);
+    }
+    let content = |BlockChunk { text, fits, .. }| match fits {
+        true => vec![PartContent::Text { text, markup: Markup::Blocks, files: Vec::new() }],
+        false => in_lines(&text),
+    };
+    chunks.into_iter().flat_map(content).collect()
+}
+
+/// Whether a text says more in blocks: it has a table or a formula, which lines only describe.
+#[must_use]
+pub fn gains_from_blocks(text: &str) -> bool {
+    // Most texts have no character of which either is made, and needn't be read.
+    let is_possible = text.contains(['|', '$']) || text.contains("\\(") || text.contains("\\[");
+    let gains = |statistics: &BlockStatistics| statistics.has_table || statistics.has_formula;
+    is_possible && gains(&Document::parse(text).block_statistics())
+}
+
+fn needs_blocks(statistics: &BlockStatistics) -> bool {
+    statistics.has_table || statistics.has_formula || statistics.has_structured_list
+}
+
+/// Cuts a text into chunks that stay within the limits, as few of them as possible.
+fn cut(text: &str, max_chars: usize, rule: &BlockRule, chunks: &mut Vec<BlockChunk>) {
+    let is_smallest = max_chars < MIN_BLOCK_CHARS;
+    // Read before it is cut: in lines a text may be longer, since a table repeats its headings there. One that is many
+    // times too long is not read as a whole.
+    if is_smallest || text.len() / 4 <= rule.max_chars {
+        let chunk = read_chunk(text, rule);
+        if chunk.fits || is_smallest {
+            return chunks.push(chunk);
+        }
+    }
+    let limit = TextLimit { unit: TextUnit::Chars, max: Some(max_chars), entities: None };
+    for part in split(text, &limit) {
+        cut(&part, max_chars / 2, rule, chunks);
+    }
+}
+
+fn read_chunk(text: &str, rule: &BlockRule) -> BlockChunk {
+    let statistics = Document::parse(text).block_statistics();
+    let fits = statistics.characters <= rule.max_chars
+        && statistics.blocks <= rule.max_blocks
+        && statistics.columns <= rule.max_columns
+        && statistics.depth <= rule.max_depth;
+    BlockChunk { text: text.to_owned(), statistics, fits }
+}
+
+/// The limits less the room for the label of a possible duplicate, which may be a paragraph of its own.
+fn reserve_label_block(rule: BlockRule) -> BlockRule {
+    BlockRule {
+        max_chars: rule.max_chars.saturating_sub(LABEL_UNITS),
+        max_blocks: rule.max_blocks.saturating_sub(1),
+        ..rule
+    }
+}
+
+#[cfg(test)]
+mod tests;
