@@ -175,7 +175,9 @@ fn message_body(content: &PartContent, limit: usize) -> Result<MessageBody<'_>, 
     let rich = |text: &str| render::render_markdown(text, limit);
     let to_body = |content: String, files| MessageBody { content, files, buttons: &[], is_voice: false };
     Ok(match content {
-        PartContent::Text { text, markup: Markup::Rich | Markup::Blocks, files } => to_body(rich(text), attached_files(files)),
+        PartContent::Text { text, markup: Markup::Rich | Markup::Blocks, files } => {
+            to_body(rich(text), attached_files(files))
+        }
         PartContent::Text { text, markup: Markup::Plain, files } => {
             to_body(render::to_plain_text(text, limit), attached_files(files))
         }

@@ -23,6 +23,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("../migrations/0004_links_without_clocks.sql"),
     include_str!("../migrations/0005_logins.sql"),
     include_str!("../migrations/0006_secrets_and_authors.sql"),
+    include_str!("../migrations/0007_texts_in_blocks.sql"),
 ];
 
 /// A schema of another version than this program's.

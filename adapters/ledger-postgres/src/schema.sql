@@ -56,7 +56,9 @@ CREATE TABLE conversation_settings (
     voice   BOOLEAN NOT NULL DEFAULT FALSE,  -- TRUE where every reply is spoken too
     agent   TEXT,                            -- that somebody chose, by name
     persona TEXT,                            -- in place of the agent's instructions
-    model   TEXT                             -- that somebody chose, by name
+    model   TEXT,                            -- that somebody chose, by name
+    blocks  BOOLEAN,                         -- whether people read texts in blocks; NULL where nobody has said
+    blocks_offered_at BIGINT                 -- when a reply last had the button that shows some
 );
 
 -- How conversations are listed where people have a list of them. Most have no row.

@@ -26,6 +26,7 @@ const STEPS: &[&str] = &[
     include_str!("../migrations/0023_erasure.sql"),
     include_str!("../migrations/0024_logins.sql"),
     include_str!("../migrations/0025_secrets_and_authors.sql"),
+    include_str!("../migrations/0026_texts_in_blocks.sql"),
 ];
 
 /// The first version that overwrites what it deletes.

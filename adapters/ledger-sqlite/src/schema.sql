@@ -23,7 +23,9 @@ CREATE TABLE conversation_settings (
     voice   INTEGER NOT NULL DEFAULT 0,          -- 1 where every reply is spoken too
     agent   TEXT,                                -- that somebody chose, by name
     persona TEXT,                                -- in place of the agent's instructions
-    model   TEXT                                 -- that somebody chose, by name
+    model   TEXT,                                -- that somebody chose, by name
+    blocks  INTEGER,                             -- 1 where people read texts in blocks, 0 where they can't; else NULL
+    blocks_offered_at INTEGER                    -- when a reply last had the button that shows some
 ) STRICT;
 
 -- How conversations are listed where people have a list of them. Most have no row.

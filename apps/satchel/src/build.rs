@@ -201,6 +201,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
             models: agents.has_model_choice(),
             tasks: playbooks.as_ref().is_some_and(|playbooks| !playbooks.directory().is_empty()),
             reminders: options.reminders,
+            // Which channel asks isn't known here; a turn of its own knows.
+            rich: false,
         };
         let access = Arc::clone(&access);
         let max_files = options.inbound.max_files_per_turn;

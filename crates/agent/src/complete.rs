@@ -48,6 +48,8 @@ pub struct TurnResult {
     pub changes: Vec<FileChange>,
     /// The command of the button by which an earlier reply's question is answered.
     pub answered: Option<String>,
+    /// Whether a person wants texts in blocks in this conversation, as [`satchel_domain::ChannelCapabilities::with_block_choice`] takes it.
+    pub blocks: Option<bool>,
 }
 
 /// Plans and commits a turn's result, has its parts delivered, and publishes it on the bus.
@@ -57,7 +59,7 @@ pub struct TurnResult {
 pub async fn complete_turn(services: &AgentServices, lane: &LaneHandle, result: TurnResult) -> Result<(), LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let response = result.response;
-    let plan = plan_response(services, lane, &response).await?;
+    let plan = plan_response(services, lane, &response, result.blocks).await?;
     let plan = attach_buttons(plan, result.buttons);
     let completed = CompletedTurn {
         turn: result.turn,
@@ -115,8 +117,9 @@ async fn plan_response(
     services: &AgentServices,
     lane: &LaneHandle,
     response: &OutgoingResponse,
+    blocks: Option<bool>,
 ) -> Result<Plan, LedgerError> {
-    let capabilities = lane.channel.capabilities(&lane.lease.conversation);
+    let capabilities = lane.channel.capabilities(&lane.lease.conversation).with_block_choice(blocks);
     let Some(links) = &services.links else { return Ok(plan(response, &capabilities)) };
     let refused = RefCell::new(Vec::new());
     let plan = plan_with_links(response, &capabilities, &|file| {
@@ -141,11 +144,11 @@ async fn plan_response(
 fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
     let last = plan.parts.iter_mut().rev().find(|part| matches!(part.content, PartContent::Text { .. }));
     if let Some(PlannedPart { content, .. }) = last
-        && let PartContent::Text { text, files, .. } = content
+        && let PartContent::Text { text, markup, files } = content
         && files.is_empty()
         && !buttons.is_empty()
     {
-        *content = PartContent::Question { text: std::mem::take(text), buttons };
+        *content = PartContent::Question { text: std::mem::take(text), markup: *markup, buttons };
     }
     plan
 }
@@ -257,6 +260,7 @@ mod tests {
             buttons: Vec::new(),
             changes: Vec::new(),
             answered: None,
+            blocks: None,
         };
         let response = result.response.clone();
         complete_turn(&services, &lane, result).await.unwrap();

@@ -4,6 +4,7 @@
 //! next process continues where this one died: [`rounds`] is the state of a turn, [`calls`] runs tools, [`mod@confirm`]
 //! asks a person first, [`draft`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
+mod block_offer;
 mod call_requester;
 pub mod call_tracker;
 pub mod calls;

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentServices, LaneHandle, SteeringMode,
+    block_offer::{BlocksOffer, offer_blocks},
     call_requester::CallRequester,
     call_tracker::CallTracker,
     calls::{
@@ -166,15 +167,22 @@ pub async fn run_turn(
     let response = voice_notes::append_transcription_failure(folded, &turn);
     let response = append_notices(services, lane, &turn, &rounds, response).await?;
     let response = append_refused_files(response, &rounds::refused_files(&turn));
+    // Added last, so that a voice does not speak the interim texts.
+    let response = match interim_text {
+        InterimText::Keep => with_interim_texts(response, &rounds.texts()),
+        InterimText::Last => response,
+    };
+    let capabilities = lane.channel.capabilities(&lane.lease.conversation);
+    let offer = offer_blocks(response.text.as_deref(), &capabilities, &turn.settings, services.clock.now());
+    let (buttons, setting) = match offer {
+        Some(BlocksOffer { button, setting }) => (vec![button], Some(setting)),
+        None => (Vec::new(), None),
+    };
     let result = TurnResult {
         turn: turn.id,
-        // Added last, so that a voice does not speak the interim texts.
-        response: match interim_text {
-            InterimText::Keep => with_interim_texts(response, &rounds.texts()),
-            InterimText::Last => response,
-        },
+        response,
         history: HistoryChange::Append(rounds.to_history(&turn, &loop_end.ending)),
-        setting: None,
+        setting,
         ending: loop_end.ending,
         steered: rounds
             .steered_ids()
@@ -194,9 +202,10 @@ pub async fn run_turn(
             false => Vec::new(),
         },
         reply_to: reply_to(&turn),
-        buttons: Vec::new(),
+        buttons,
         changes: std::mem::take(&mut rounds.unrecorded_changes),
         answered: None,
+        blocks: turn.settings.blocks,
     };
     complete_turn(services, lane, result).await
 }
@@ -509,6 +518,8 @@ async fn complete_immediate_replies(
             buttons: Vec::new(),
             changes: Vec::new(),
             answered: None,
+            // A few lines of text.
+            blocks: Some(false),
         };
         match complete_turn(services, lane, result).await {
             Ok(()) => {}

@@ -1,6 +1,7 @@
 //! The commands that people give to Satchel itself; the model never sees them.
 
 mod agents;
+mod blocks;
 mod files;
 mod find;
 mod forget_all;
@@ -25,6 +26,7 @@ use satchel_ports::{
 };
 
 pub use self::agents::AgentChoice;
+pub use self::blocks::{BlockCommand, BlockStatus};
 pub use self::files::describe_file;
 pub use self::find::FindCommand;
 pub use self::forget_all::ForgetAll;
@@ -36,6 +38,7 @@ pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
+    blocks::{BlockReply, RICH_COMMAND, handle_rich},
     files::{list_files, list_named_files, resend_files, revoke_file_links},
     find::find,
     forget_all::forget_all,
@@ -83,6 +86,8 @@ pub enum ChatCommand {
     Refuse(String),
     /// Sets whether every reply is spoken too; `None` asks whether it is.
     Voice(Option<bool>),
+    /// Sets whether texts are shown in blocks, sends a sample, or says how it is.
+    Rich(BlockCommand),
     /// Lists the agents; with a name, chooses one.
     Agent(Option<String>),
     /// Shows or changes who the assistant is in the conversation; for owners.
@@ -161,6 +166,7 @@ impl ChatCommand {
                 "off" => Some(Self::Voice(Some(false))),
                 _ => None,
             },
+            (RICH_COMMAND, _) => BlockCommand::parse(&arguments).map(Self::Rich),
             ("agent", true) => Some(Self::Agent(None)),
             ("agent", false) => Some(Self::Agent(Some(arguments.join(" ")))),
             (PERSONA_COMMAND, _) => Some(Self::Persona(PersonaCommand::parse(arguments_text(text)))),
@@ -199,6 +205,7 @@ pub fn edited_command_reply(message: &InboundMessage, command: &ChatCommand) -> 
         buttons: Vec::new(),
         changes: Vec::new(),
         answered: None,
+        in_blocks: false,
     })
 }
 
@@ -239,6 +246,8 @@ pub struct CommandReply {
     pub changes: Vec<FileChange>,
     /// The command of the button by which an earlier reply's question is answered.
     pub answered: Option<String>,
+    /// Whether the reply is shown in blocks, whatever was chosen for the conversation.
+    pub in_blocks: bool,
 }
 
 /// What a command leads to.
@@ -263,6 +272,8 @@ pub struct CommandOffers<'a> {
     pub reminders: Option<ReminderClock<'a>>,
     /// Who gives the command, where it runs a task.
     pub starter: TaskStarter,
+    /// Whether texts can be shown in blocks.
+    pub blocks: BlockStatus,
 }
 
 /// Runs a command and returns the reply; `links` is `None` where file links are off.
@@ -279,19 +290,21 @@ pub async fn handle_command(
     services: &StorageServices<'_>,
 ) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
-    let CommandOffers { agents, models, persona, tasks, zone, reminders, starter } = offers;
+    let CommandOffers { agents, models, persona, tasks, zone, reminders, starter, blocks } = offers;
     let features = CommandFeatures {
         links: links.is_some(),
         agents: agents.directory.has_choice() && agents.locked_agent().is_none(),
         models: models.has_choice(),
         tasks: !tasks.is_empty(),
         reminders: reminders.is_some(),
+        rich: blocks.is_offered(),
     };
     let changes = ChangeLog::default();
     let mut setting = None;
     let mut history = HistoryChange::Append(Vec::new());
     let mut buttons = Vec::new();
     let mut answered = None;
+    let mut in_blocks = false;
     let response = match command {
         ChatCommand::Files(page) => list_files(&*ledger.archive, conversation, *page).await?,
         ChatCommand::NamedFiles(command) => list_named_files(&*ledger.archive, conversation, command).await?,
@@ -326,6 +339,12 @@ pub async fn handle_command(
              decide.",
         ),
         ChatCommand::Voice(enable) => change_voice_replies(context, *enable, voice_status, &mut setting),
+        ChatCommand::Rich(command) => {
+            let reply = handle_rich(*command, *blocks);
+            let response;
+            BlockReply { response, setting, buttons, in_blocks } = reply;
+            response
+        }
         ChatCommand::Agent(None) => list_agents(context, agents),
         ChatCommand::Agent(Some(name)) => choose_agent(context, agents, name, &mut setting),
         ChatCommand::Persona(command) => handle_persona(command, context, *persona, &mut setting),
@@ -346,7 +365,7 @@ pub async fn handle_command(
         }
     };
     let changes = changes.to_vec();
-    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons, changes, answered }))
+    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons, changes, answered, in_blocks }))
 }
 
 const VOICE_REPLIES_ON: &str = "\

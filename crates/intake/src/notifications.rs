@@ -154,6 +154,7 @@ pub fn delivery_reply(turn: &QueuedTurn, text: &str, links: Option<&dyn FileLink
         buttons: Vec::new(),
         changes: Vec::new(),
         answered: None,
+        in_blocks: false,
     }
 }
 

@@ -58,6 +58,7 @@ pub async fn delivery_reply(turn: &QueuedTurn, archive: &dyn Archive) -> Result<
         buttons: Vec::new(),
         changes: Vec::new(),
         answered: None,
+        in_blocks: false,
     }))
 }
 

@@ -319,18 +319,15 @@ mod tests {
         assert!(requests(&[waiting(1, "/allow ABCD2345", 1)]).decisions.is_empty(), "files make it a message");
     }
 
+    const ALL_FEATURES: CommandFeatures =
+        CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true, rich: true };
+
     #[test]
     fn explanation_is_immediate_and_blocks_nothing() {
         let access = AccessPolicy::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
-        let steering = plan_steering(
-            &running_turn(),
-            &messages,
-            &access,
-            CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true },
-            20,
-        );
+        let steering = plan_steering(&running_turn(), &messages, &access, ALL_FEATURES, 20);
         let explained: Vec<_> =
             steering.immediate_replies.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
         let turn = |id| TurnId(Uuid::from_u128(id));
@@ -346,10 +343,7 @@ mod tests {
             let text = plan_steering(&running_turn(), &message, access, features, 20).immediate_replies.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"), text.contains("/agent"))
         };
-        assert_eq!(
-            help(&access, CommandFeatures { links: true, agents: true, models: true, tasks: true, reminders: true }),
-            (true, true, true)
-        );
+        assert_eq!(help(&access, ALL_FEATURES), (true, true, true));
         assert_eq!(help(&AccessPolicy::default(), CommandFeatures::default()), (false, false, false));
     }
 }

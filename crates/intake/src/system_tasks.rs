@@ -51,6 +51,7 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
         buttons,
         changes: Vec::new(),
         answered: None,
+        in_blocks: false,
     })
 }
 
@@ -73,6 +74,7 @@ fn resend_reply(text: &str) -> CommandReply {
         buttons: Vec::new(),
         changes: Vec::new(),
         answered: None,
+        in_blocks: false,
     }
 }
 

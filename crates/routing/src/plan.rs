@@ -14,7 +14,7 @@ use satchel_domain::{
     part::{FailureReason, FileItem, Plan, PlannedPart},
 };
 
-pub use self::texts::gains_from_blocks;
+pub use self::texts::{BlockGain, find_block_gain};
 use self::{
     groups::{FileGroup, can_share_message},
     texts::plan_text,

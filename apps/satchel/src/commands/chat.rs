@@ -98,6 +98,7 @@ fn completions(config: &Config, selection: &ModelSelection) -> Vec<String> {
         models: models.iter().any(|name| selection.candidates.first().is_none_or(|usual| usual.name() != *name)),
         tasks: !tasks.is_empty(),
         reminders: true,
+        rich: false,
     };
     let commands = command_menu(features).into_iter().chain(owner_menu(features));
     let commands = commands.map(|(name, _)| format!("/{name}"));

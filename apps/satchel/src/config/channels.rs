@@ -5,7 +5,10 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
-use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId, capabilities::LookupRule};
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId,
+    capabilities::{BlockOffer, BlockRule, LookupRule},
+};
 use satchel_intake::access::ChannelAccess;
 use satchel_nats::{NatsGroups, is_sender_id};
 use satchel_routing::tables;
@@ -85,6 +88,9 @@ pub struct TelegramConfig {
     /// Whether a message that may have arrived is looked for before it is sent again. `off`: it is sent again with a
     /// label.
     look_up: LookUpMode,
+    /// Whether tables, formulas and lists are shown as such, as rich messages. `ask`: in each chat a person decides, who is
+    /// shown a sample; `auto`: they are, unless a person turns them off; `off`: never. Some apps show nothing of rich messages.
+    rich_messages: RichMessagesMode,
     limits: TelegramLimits,
 }
 
@@ -94,6 +100,15 @@ pub struct TelegramConfig {
 enum LookUpMode {
     On,
     Off,
+}
+
+/// Whether replies are sent as rich messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RichMessagesMode {
+    Off,
+    Ask,
+    Auto,
 }
 
 /// Discord.
@@ -209,6 +224,7 @@ impl Default for TelegramConfig {
             webhook: None,
             webhook_listen: ListenAddress(Some(WEBHOOK_LISTEN)),
             look_up: LookUpMode::On,
+            rich_messages: RichMessagesMode::Ask,
             limits: TelegramLimits::default(),
         }
     }
@@ -241,7 +257,19 @@ impl TelegramConfig {
             LookUpMode::On => LookupRule::MessageIds,
             LookUpMode::Off => LookupRule::None,
         };
-        self.limits.apply(ChannelCapabilities { look_up, ..table })
+        let offer = match self.rich_messages {
+            RichMessagesMode::Off => BlockOffer::Never,
+            RichMessagesMode::Ask => BlockOffer::Ask,
+            RichMessagesMode::Auto => BlockOffer::Auto,
+        };
+        let blocks = table.blocks.map(|rule| BlockRule { offer, ..rule });
+        self.limits.apply(ChannelCapabilities { look_up, blocks, ..table })
+    }
+
+    /// Whether people choose if they get rich messages.
+    #[must_use]
+    pub fn offers_rich_messages(&self) -> bool {
+        self.rich_messages != RichMessagesMode::Off
     }
 
     /// Who may talk. An owner's private chat has the owner's id.

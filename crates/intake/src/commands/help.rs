@@ -2,7 +2,7 @@
 
 use satchel_domain::task::TASK_COMMAND;
 
-use super::{Explanation, suggestion};
+use super::{Explanation, blocks::RICH_COMMAND, suggestion};
 
 /// The commands that are offered only where there is something for them to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,6 +17,8 @@ pub struct CommandFeatures {
     pub tasks: bool,
     /// Whether reminders are delivered.
     pub reminders: bool,
+    /// Whether people choose if tables and formulas are shown as such.
+    pub rich: bool,
 }
 
 /// The commands as platforms list them while a person types: name and what it does.
@@ -25,8 +27,9 @@ pub fn command_menu(features: CommandFeatures) -> Vec<(&'static str, &'static st
     let unlink = features.links.then_some(("unlink", "revoke the links to a file, by its number"));
     let agent = features.agents.then_some((AGENT_COMMAND, "choose the agent that answers here"));
     let task = features.tasks.then_some((TASK_COMMAND, "run a task, or list all"));
+    let rich = features.rich.then_some((RICH_COMMAND, "tables and formulas as such: on or off"));
     let reminders = REMINDER_MENU.into_iter().filter(|_| features.reminders);
-    COMMAND_MENU.into_iter().chain(reminders).chain(unlink).chain(agent).chain(task).collect()
+    COMMAND_MENU.into_iter().chain(rich).chain(reminders).chain(unlink).chain(agent).chain(task).collect()
 }
 
 /// The commands that owners alone can give and complete while they type.
@@ -89,6 +92,9 @@ Send me messages and files, and ask for your files back at any time.
 - When I ask to use a tool, answer with `/allow CODE` or `/refuse CODE`
 - `/help` shows this";
 
+const HELP_WITH_RICH: &str = "\
+- `/rich on` shows tables, formulas and lists as such, `/rich off` as text, `/rich sample` shows what that looks like";
+
 const HELP_WITH_LINKS: &str = "\
 - `/unlink 17` revokes the links to file #17. I send a link when I can't send the file itself; anyone with the link can \
 open it";
@@ -117,14 +123,16 @@ The code is missing. When I ask to use a tool, my question shows one: answer wit
 pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFeatures) -> String {
     match topic {
         Explanation::Commands => {
+            let with_rich = features.rich.then_some(HELP_WITH_RICH);
             let with_links = features.links.then_some(HELP_WITH_LINKS);
             let with_reminders = features.reminders.then_some(HELP_WITH_REMINDERS);
             let with_agents = features.agents.then_some(HELP_WITH_AGENTS);
             let with_tasks = features.tasks.then_some(HELP_WITH_TASKS);
             let with_models = (is_owner && features.models).then_some(HELP_WITH_MODELS);
             let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
-            let lines = [Some(HELP), with_reminders, with_links, with_agents, with_tasks, with_models, for_owners];
-            lines.into_iter().flatten().collect::<Vec<&str>>().join("\n")
+            let features = [with_rich, with_reminders, with_links, with_agents, with_tasks, with_models];
+            let lines = std::iter::once(Some(HELP)).chain(features).chain([for_owners]);
+            lines.flatten().collect::<Vec<&str>>().join("\n")
         }
         Explanation::Decisions => DECISION_HELP.to_owned(),
         Explanation::Hint { typed, nearest } => hint_text(typed, nearest, is_owner, features),
@@ -138,6 +146,7 @@ fn hint_text(typed: &str, nearest: &str, is_owner: bool, features: CommandFeatur
         MODEL_COMMAND => is_owner && features.models,
         AGENT_COMMAND => features.agents,
         TASK_COMMAND => features.tasks,
+        RICH_COMMAND => features.rich,
         REMIND_COMMAND | SCHEDULES_COMMAND | TIMEZONE_COMMAND => features.reminders,
         _ => true,
     };

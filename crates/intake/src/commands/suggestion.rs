@@ -2,13 +2,16 @@
 
 use satchel_domain::task::TASK_COMMAND;
 
-use super::help::{AGENT_COMMAND, MODEL_COMMAND, PERSONA_COMMAND, REMIND_COMMAND, SCHEDULES_COMMAND, TIMEZONE_COMMAND};
+use super::{
+    blocks::RICH_COMMAND,
+    help::{AGENT_COMMAND, MODEL_COMMAND, PERSONA_COMMAND, REMIND_COMMAND, SCHEDULES_COMMAND, TIMEZONE_COMMAND},
+};
 
 /// The command of owners.
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const COMMAND_NAMES: [&str; 23] = [
+const COMMAND_NAMES: [&str; 24] = [
     "files",
     "find",
     "resend",
@@ -20,6 +23,7 @@ const COMMAND_NAMES: [&str; 23] = [
     "stop",
     "new",
     "voice",
+    RICH_COMMAND,
     "allow",
     "refuse",
     "help",

@@ -28,6 +28,10 @@ use crate::access::{AccessPolicy, ChannelAccess, IMPLICIT_OWNER_ID};
 #[case("/Voice  ON", Some(ChatCommand::Voice(Some(true))))]
 #[case("/voice off", Some(ChatCommand::Voice(Some(false))))]
 #[case("/voice of the people", None)]
+#[case("/rich", Some(ChatCommand::Rich(BlockCommand::Show)))]
+#[case("/Rich ON", Some(ChatCommand::Rich(BlockCommand::Set(true))))]
+#[case("/rich sample", Some(ChatCommand::Rich(BlockCommand::Sample)))]
+#[case("/rich people", None)]
 #[case("/agent", Some(ChatCommand::Agent(None)))]
 #[case("/Agent Kids", Some(ChatCommand::Agent(Some("Kids".into()))))]
 #[case("/agent of change", Some(ChatCommand::Agent(Some("of change".into()))))]
@@ -155,6 +159,7 @@ fn no_offers() -> CommandOffers<'static> {
         zone: &ZONE,
         reminders: None,
         starter: TaskStarter::Owner,
+        blocks: BlockStatus::default(),
     }
 }
 

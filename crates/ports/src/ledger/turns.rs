@@ -386,6 +386,10 @@ pub struct ConversationSettings {
     pub persona: Option<String>,
     /// The name of the chosen model, whether or not it still exists; `None` is that of the agent.
     pub model: Option<String>,
+    /// Whether a person has said that texts in blocks can be read here; `None` where nobody has said so or otherwise.
+    pub blocks: Option<bool>,
+    /// When a reply last had a button with which a person can try blocks.
+    pub blocks_offered_at: Option<Timestamp>,
 }
 
 /// A change to [`ConversationSettings`], which holds from the turn after the one that makes it.
@@ -399,6 +403,10 @@ pub enum ConversationSetting {
     Persona(Option<String>),
     /// Changes [`ConversationSettings::model`].
     Model(Option<String>),
+    /// Changes [`ConversationSettings::blocks`].
+    Blocks(Option<bool>),
+    /// Changes [`ConversationSettings::blocks_offered_at`].
+    BlocksOffered(Timestamp),
 }
 
 /// The end of a turn, committed at once.

@@ -39,13 +39,28 @@ pub(super) fn plan_text(text: &str, capabilities: &ChannelCapabilities) -> Vec<P
     chunks.into_iter().flat_map(content).collect()
 }
 
-/// Whether a text says more in blocks: it has a table or a formula, which lines only describe.
+/// What of a text says more in blocks than in lines, which only describe it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockGain {
+    /// A table, whatever else.
+    Table,
+    /// Formulas alone.
+    Formulas,
+}
+
+/// Finds what of a text says more in blocks.
 #[must_use]
-pub fn gains_from_blocks(text: &str) -> bool {
+pub fn find_block_gain(text: &str) -> Option<BlockGain> {
     // Most texts have no character of which either is made, and needn't be read.
-    let is_possible = text.contains(['|', '$']) || text.contains("\\(") || text.contains("\\[");
-    let gains = |statistics: &BlockStatistics| statistics.has_table || statistics.has_formula;
-    is_possible && gains(&Document::parse(text).block_statistics())
+    if !(text.contains(['|', '$']) || text.contains("\\(") || text.contains("\\[")) {
+        return None;
+    }
+    let statistics = Document::parse(text).block_statistics();
+    match (statistics.has_table, statistics.has_formula) {
+        (true, _) => Some(BlockGain::Table),
+        (false, true) => Some(BlockGain::Formulas),
+        (false, false) => None,
+    }
 }
 
 fn needs_blocks(statistics: &BlockStatistics) -> bool {

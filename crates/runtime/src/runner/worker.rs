@@ -21,8 +21,8 @@ use satchel_domain::{
 };
 use satchel_intake::{
     commands::{
-        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers, ReminderClock,
-        StorageServices, TaskStarter, VoiceStatus,
+        self, AgentChoice, BlockStatus, ChatCommand, CommandOffers, CommandOutcome, CommandReply, ModelOffers,
+        ReminderClock, StorageServices, TaskStarter, VoiceStatus,
     },
     forget::remove_unreferenced,
     joining::rest_awaited_until,
@@ -301,7 +301,11 @@ async fn run_turn(context: &WorkerContext, lane: &LaneHandle, mut turn: QueuedTu
     };
     // A voice that is there no more is not missed at every reply.
     turn.settings.voice_replies &= speaking.available;
-    let start = start_turn(context, &turn, speaking).await?;
+    let blocks = BlockStatus {
+        offer: lane.channel.capabilities(&lane.lease.conversation).blocks.map(|rule| rule.offer),
+        choice: turn.settings.blocks,
+    };
+    let start = start_turn(context, &turn, speaking, blocks).await?;
     let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
     if matches!(start, TurnStart::Answered(_) | TurnStart::Notification(_)) && !has_files {
         return run_started(context, lane, turn, start).await;
@@ -421,7 +425,7 @@ async fn complete_command(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
-    CommandReply { response, history, setting, buttons, changes, answered }: CommandReply,
+    CommandReply { response, history, setting, buttons, changes, answered, in_blocks }: CommandReply,
 ) -> Result<(), LedgerError> {
     let completion = TurnResult {
         turn: turn.id,
@@ -436,6 +440,7 @@ async fn complete_command(
         buttons,
         changes,
         answered,
+        blocks: if in_blocks { Some(true) } else { turn.settings.blocks },
     };
     complete_turn(services, lane, completion).await
 }
@@ -456,6 +461,7 @@ async fn start_turn(
     context: &WorkerContext,
     turn: &QueuedTurn,
     speaking: VoiceStatus,
+    blocks: BlockStatus,
 ) -> Result<TurnStart, LedgerError> {
     let system_task = system_tasks::system_task(turn);
     if let Some(text) = notifications::notification_text(turn) {
@@ -508,6 +514,7 @@ async fn start_turn(
         reminders: clock,
         tasks: playbooks.as_ref().map_or(&no_tasks, |playbooks| playbooks.directory()),
         starter,
+        blocks,
     };
     let storage = StorageServices {
         blobs: context.blobs.as_ref(),

@@ -422,6 +422,8 @@ pub async fn forgetting_keeps_what_owners_set(fixture: &impl LedgerFixture) {
             ConversationSetting::Agent(Some("cook".into())),
             ConversationSetting::Persona(Some("a pirate".into())),
             ConversationSetting::Model(Some("small".into())),
+            ConversationSetting::Blocks(Some(false)),
+            ConversationSetting::BlocksOffered(Timestamp(7)),
         ];
         for (number, setting) in (1..).zip(settings) {
             let next = message_in(chat, &format!("{chat} {number}"), "next");
@@ -456,6 +458,8 @@ pub async fn forgetting_keeps_what_owners_set(fixture: &impl LedgerFixture) {
             agent: keeps_agent.then(|| "cook".to_owned()),
             persona: Some("a pirate".to_owned()),
             model: Some("small".to_owned()),
+            blocks: None,
+            blocks_offered_at: None,
         };
         assert_eq!((next.history.len(), next.settings), (0, expected));
         let scope = ReminderScope { conversation: Some(lease.conversation), ..ReminderScope::default() };

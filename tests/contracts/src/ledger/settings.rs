@@ -1,6 +1,7 @@
-//! Promises about the settings of a conversation: its agent, its persona, its model, and whether its replies are spoken.
+//! Promises about the settings of a conversation: its agent, its persona, its model, and whether its replies are spoken or in
+//! blocks.
 
-use satchel_domain::InboundMessage;
+use satchel_domain::{InboundMessage, Timestamp};
 use satchel_ports::ledger::{
     ClaimMode, CompletedTurn, ConversationSetting, ConversationSettings, LedgerError, ReleaseMode, RenameOutcome,
     WorkFilter,
@@ -93,6 +94,8 @@ pub async fn renamed_conversation_keeps_its_settings(fixture: &impl LedgerFixtur
     complete_with_setting(&ledger, &lease, agent("kids")).await;
     ledger.inbox.receive(&of_group("2"), ClaimMode::Never).await.unwrap();
     complete_with_setting(&ledger, &lease, ConversationSetting::Persona(Some("A pirate.".to_owned()))).await;
+    ledger.inbox.receive(&of_group("2b"), ClaimMode::Never).await.unwrap();
+    complete_with_setting(&ledger, &lease, ConversationSetting::Blocks(Some(true))).await;
     assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     ledger.inbox.receive(&of_group("3"), ClaimMode::Never).await.unwrap();
     // Back, over the empty conversation that keeps the old name, and there again.
@@ -108,7 +111,8 @@ pub async fn renamed_conversation_keeps_its_settings(fixture: &impl LedgerFixtur
         .lease;
     assert_eq!(lease.conversation, new);
     let renamed = ledger.turns.next_turn(&lease).await.unwrap().unwrap().settings;
-    assert_eq!((renamed.agent.as_deref(), renamed.persona.as_deref()), (Some("kids"), Some("A pirate.")));
+    let kept = (renamed.agent.as_deref(), renamed.persona.as_deref(), renamed.blocks);
+    assert_eq!(kept, (Some("kids"), Some("A pirate."), Some(true)));
     // The old name has the same settings, and no turns of its own yet; so the conversation can have it again.
     let claimed = ledger.inbox.receive(&of_group("4"), ClaimMode::IfFree).await.unwrap().claimed.unwrap();
     assert_eq!(claimed.turn.unwrap().settings, renamed);
@@ -126,15 +130,22 @@ pub async fn each_setting_changes_itself_alone(fixture: &impl LedgerFixture) {
         ConversationSetting::Agent(agent) => settings.agent = agent,
         ConversationSetting::Persona(persona) => settings.persona = persona,
         ConversationSetting::Model(model) => settings.model = model,
+        ConversationSetting::Blocks(choice) => settings.blocks = choice,
+        ConversationSetting::BlocksOffered(at) => settings.blocks_offered_at = Some(at),
     };
     let changes = [
         ConversationSetting::Persona(name("A pirate.\nHe says \u{201c}arr\u{201d}.")),
         ConversationSetting::Model(name("small")),
         ConversationSetting::VoiceReplies(true),
         ConversationSetting::Agent(name("kids")),
+        ConversationSetting::BlocksOffered(Timestamp(1_795_818_120_634)),
+        ConversationSetting::Blocks(Some(false)),
         ConversationSetting::Persona(name("A gardener.")),
+        ConversationSetting::Blocks(Some(true)),
+        ConversationSetting::BlocksOffered(Timestamp(1_795_904_520_634)),
         ConversationSetting::Model(None),
         ConversationSetting::Persona(None),
+        ConversationSetting::Blocks(None),
         ConversationSetting::VoiceReplies(false),
         ConversationSetting::Agent(None),
     ];

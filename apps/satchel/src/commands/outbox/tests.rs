@@ -6,8 +6,8 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, CallId, FileReference, InboxId, MediaInfo, PartContent, Sha256, SystemTask,
-    Visibility,
+    Attachment, AttachmentId, AttachmentSource, CallId, FileReference, InboxId, MediaInfo, PartContent, Sha256,
+    SystemTask, Visibility,
     part::{CallQuestion, FailureReason, FileForm, FileItem, Markup},
 };
 use satchel_ports::{

@@ -85,7 +85,14 @@ tasks:
         let agents = SatchelOptions::from_config(&config).agents;
         let offered = |channel: &str| -> Vec<String> {
             let channel = ChannelName::new(channel).unwrap();
-            let features = CommandFeatures { links: false, agents: true, models: true, tasks: true, reminders: false };
+            let features = CommandFeatures {
+                links: false,
+                agents: true,
+                models: true,
+                tasks: true,
+                reminders: false,
+                rich: false,
+            };
             let offers = PageOffers { agents: &agents, models: vec!["small".to_owned()], features };
             let commands = list_commands(&config, offers, &channel);
             let describe = |choice: &PageCommandChoice| format!("{} {:?}", choice.name, choice.inputs);

@@ -203,6 +203,7 @@ impl Services<'_> {
             models: models.choices().len() > 1,
             tasks: self.loaded.config().playbooks.tasks().next().is_some(),
             reminders: true,
+            rich: false,
         }
     }
 
@@ -216,6 +217,7 @@ impl Services<'_> {
     ) -> anyhow::Result<Vec<HostedPlatform>> {
         let (config, blobs) = (self.loaded.config(), &self.stores.blobs);
         let menu = command_menu(features);
+        let telegram_menu = command_menu(CommandFeatures { rich: config.telegram.offers_rich_messages(), ..features });
         // Everybody sees them.
         let agents =
             agents.iter().filter(|agent| agent.allow == AllowedPeople::Everyone).map(|agent| agent.name.clone());
@@ -225,7 +227,7 @@ impl Services<'_> {
             tasks: tasks.map(|task| task.task.id.clone()).collect(),
         };
         let platforms = [
-            telegram::open_channel(self.loaded, blobs, &menu)?,
+            telegram::open_channel(self.loaded, blobs, &telegram_menu)?,
             discord::open_channel(self.loaded, blobs, fetcher, &menu, &names)?,
             requests.map(HostedPlatform::from),
         ];

@@ -79,13 +79,13 @@ fn what_is_too_wide_or_too_deep_is_shown_in_lines() {
 #[test]
 fn only_tables_and_formulas_are_worth_asking() {
     for (text, gains) in [
-        (TABLE, true),
-        ("It is \\( x_1 \\).", true),
-        ("- [x] done", false),
-        ("a | b", false),
-        ("It costs $5.", false),
-        ("`| a |`", false),
+        (TABLE, Some(BlockGain::Table)),
+        ("It is \\( x_1 \\).", Some(BlockGain::Formulas)),
+        ("- [x] done", None),
+        ("a | b", None),
+        ("It costs $5.", None),
+        ("`| a |`", None),
     ] {
-        assert_eq!(gains_from_blocks(text), gains, "{text}");
+        assert_eq!(find_block_gain(text), gains, "{text}");
     }
 }
