@@ -312,7 +312,7 @@ pub async fn started_part_precedes_closing_edit(fixture: &impl LedgerFixture) {
 async fn ask_back(ledger: &Ledger, key: &str, sent_as: &str) {
     let (lease, turn) = receive(ledger, &message(key, "/forget all")).await;
     let button = |answer: &str| Button { label: answer.into(), command: format!("/forget all {answer}") };
-    let text = "Remove everything?\n\nPress a button.".into();
+    let text = "Remove everything?\n\nPress a button.";
     let question = PartContent::question(text, vec![button("yes"), button("no")]);
     let completed = completed_turn(turn, vec![PlannedPart::new(question)]);
     let part = ledger.turns.complete_turn(&lease, &completed).await.unwrap().expect("it is begun");

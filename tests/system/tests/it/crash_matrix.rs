@@ -136,6 +136,16 @@ async fn joined_messages_survive_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rich_messages_survive_crash() {
+    run_short_matrix(ShortScenarioKind::Rich, Arc::new(MatrixStorage::Disk)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_rich_messages_survive_crash() {
+    run_short_matrix(ShortScenarioKind::RichRefused, Arc::new(MatrixStorage::Disk)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turn_on_servers_survives_crash() {
     let Some(storage) = required(MatrixStorage::start_servers().await) else { return };
     run_matrix(MatrixPlatform::Telegram, Arc::new(storage)).await;

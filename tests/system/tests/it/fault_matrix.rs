@@ -72,13 +72,16 @@ impl DeliveryFate {
         if !has_keys && (self.key_ttl.is_some() || column == Column::Bundle) {
             return false;
         }
+        if column.is_rich() && platform.adapter != ChannelAdapter::Telegram {
+            return false;
+        }
         match self.fault {
             // An edit's repeat is no repeat under a key.
-            _ if self.next_fault.is_some() => column != Column::Edit && has_keys,
+            _ if self.next_fault.is_some() => !matches!(column, Column::Edit | Column::RichEdit) && has_keys,
             // Discord takes whatever is written for Markdown.
             Fault::BadMarkup => {
-                let is_text = matches!(column, Column::Text | Column::Bundle | Column::Stream | Column::Edit);
-                is_text && platform.adapter != ChannelAdapter::Discord
+                let has_no_markup = matches!(column, Column::Voice | Column::File | Column::Album);
+                !has_no_markup && platform.adapter != ChannelAdapter::Discord
             }
             // The others have one item at most.
             Fault::BadItem { .. } => matches!(column, Column::Album | Column::Bundle),

@@ -122,9 +122,9 @@ fn delivered_files(product: &Product) -> Vec<String> {
 }
 
 /// A model that pauses before the second piece of a text until the test has seen the first.
-struct PausingModel {
-    script: ScriptedModel,
-    is_shown: Arc<Notify>,
+pub(crate) struct PausingModel {
+    pub(crate) script: ScriptedModel,
+    pub(crate) is_shown: Arc<Notify>,
 }
 
 #[async_trait]

@@ -41,6 +41,7 @@ mod product;
 mod quick_messages;
 mod quoting;
 mod reminders;
+mod rich_messages;
 mod save_acceptance;
 mod scripts;
 mod selection;

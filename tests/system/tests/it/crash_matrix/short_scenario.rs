@@ -1,6 +1,6 @@
 //! Short scenarios on Telegram: messages of every form, a group that migrates, a topic that is deleted, a tool that needs a
-//! confirmation, a script that is stopped, a chain of tasks, a reminder, a notification of another program, and a file behind
-//! its question.
+//! confirmation, a script that is stopped, a chain of tasks, a reminder, a notification of another program, a file behind its
+//! question, and tables as rich messages.
 
 use std::{
     collections::BTreeSet,
@@ -66,10 +66,14 @@ pub(crate) enum ShortScenarioKind {
     Notified,
     /// A file behind the question about it, while the model is called for the question alone.
     Joined,
+    /// Replies with tables, which come as rich messages.
+    Rich,
+    /// The same on a server that knows none: each is refused first, and its text is sent.
+    RichRefused,
 }
 
 impl ShortScenarioKind {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Arrivals,
         Self::Moved,
         Self::TopicDeleted,
@@ -79,6 +83,8 @@ impl ShortScenarioKind {
         Self::Reminded,
         Self::Notified,
         Self::Joined,
+        Self::Rich,
+        Self::RichRefused,
     ];
 }
 
@@ -171,6 +177,10 @@ impl ShortScenario {
                 scripted_answer(QUESTION, [ScriptedPiece::WaitMs(ANSWERING_TIME_MS), text_piece(ANSWERS_TO_EACH[0])]),
                 scripted_answer(FILE_CAPTION, [text_piece(ANSWERS_TO_EACH[1])]),
             ],
+            ShortScenarioKind::Rich | ShortScenarioKind::RichRefused => vec![
+                scripted_answer("planets", [text_piece("| Planet | Moons |\n|---|---|\n| Mars | 2 |")]),
+                scripted_answer("rivers", [text_piece("| River | Length |\n|---|---|\n| Nile | 6650 km |")]),
+            ],
             ShortScenarioKind::Notified => vec![scripted_answer("hello", [text_piece("Hi.")])],
             ShortScenarioKind::Stopped => {
                 let script = format!(
@@ -199,18 +209,16 @@ impl Scenario for ShortScenario {
             notifies: self.kind == ShortScenarioKind::Notified,
             platform: String::new(),
             adapter: ChannelAdapter::Telegram,
-            capabilities: ChannelCapabilities {
-                stream: StreamRule::None,
-                joins_messages: self.kind == ShortScenarioKind::Joined,
-                ..PlatformRules::for_platform(ChannelAdapter::Telegram).capabilities()
-            },
+            capabilities: self.capabilities(),
             channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
             turns: match self.kind {
                 ShortScenarioKind::Arrivals => 9,
                 ShortScenarioKind::Moved
                 | ShortScenarioKind::Reminded
                 | ShortScenarioKind::Notified
-                | ShortScenarioKind::Joined => 2,
+                | ShortScenarioKind::Joined
+                | ShortScenarioKind::Rich
+                | ShortScenarioKind::RichRefused => 2,
                 ShortScenarioKind::TopicDeleted
                 | ShortScenarioKind::Confirmed
                 | ShortScenarioKind::Stopped
@@ -225,7 +233,11 @@ impl Scenario for ShortScenario {
     }
 
     async fn open(&self) -> TestPlatform {
-        let rules = TelegramRules { download_bytes: Some(DOWNLOAD_BYTES), ..TelegramRules::default() };
+        let rules = TelegramRules {
+            download_bytes: Some(DOWNLOAD_BYTES),
+            knows_rich_messages: self.kind != ShortScenarioKind::RichRefused,
+            ..TelegramRules::default()
+        };
         let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
         telegram.private_chat(telegram.person(PERSON, "Ann"));
         TestPlatform::Telegram(telegram)
@@ -250,6 +262,11 @@ impl Scenario for ShortScenario {
             }
             ShortScenarioKind::Notified => {
                 telegram.person_says(PERSON, PERSON, "hello");
+            }
+            ShortScenarioKind::Rich | ShortScenarioKind::RichRefused => {
+                // With a file each is a turn of its own.
+                telegram.person_sends(PERSON, PERSON, document("first.txt", "planets"));
+                telegram.person_sends(PERSON, PERSON, document("second.txt", "rivers"));
             }
             ShortScenarioKind::Joined => {
                 telegram.person_says(PERSON, PERSON, QUESTION);
@@ -332,6 +349,16 @@ impl Scenario for ShortScenario {
 }
 
 impl ShortScenario {
+    fn capabilities(&self) -> ChannelCapabilities {
+        let rules = PlatformRules::for_platform(ChannelAdapter::Telegram).capabilities();
+        let is_rich = matches!(self.kind, ShortScenarioKind::Rich | ShortScenarioKind::RichRefused);
+        ChannelCapabilities {
+            stream: StreamRule::None,
+            joins_messages: self.kind == ShortScenarioKind::Joined,
+            ..rules.with_block_choice(is_rich.then_some(true))
+        }
+    }
+
     /// Where people read what is sent to a conversation: of a topic that is gone, in its chat.
     fn shown_in(&self, conversation: &ConversationId) -> ConversationId {
         match self.kind {

@@ -132,7 +132,9 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.refuse_file",
         ],
         ShortScenarioKind::Moved => &["ledger.rename_conversation"],
-        ShortScenarioKind::TopicDeleted => &["channel.post", "ledger.settle_part"],
+        ShortScenarioKind::TopicDeleted | ShortScenarioKind::Rich | ShortScenarioKind::RichRefused => {
+            &["channel.post", "ledger.settle_part"]
+        }
         ShortScenarioKind::Confirmed => &[
             "channel.edit",
             "ledger.journal_decision",

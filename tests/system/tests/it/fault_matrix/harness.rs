@@ -58,6 +58,11 @@ const TEXT: &str = "Here is *what* you asked for.";
 const TEXT_SHOWN: &str = "Here is what you asked for.";
 /// The same without its markup as Discord gets it: what isn't meant as markup is escaped.
 const TEXT_ESCAPED: &str = r"Here is \*what\* you asked for.";
+/// A reply with a table, what a person sees of it, and what of its text in lines.
+const RICH_TEXT: &str = "Here is what you asked for.\n\n| a | b |\n|---|---|\n| 1 | 2 |";
+const RICH_TEXT_SHOWN: &str = "Here is what you asked for.\n| a | b |\n| 1 | 2 |";
+const RICH_TEXT_IN_LINES: &str = "Here is what you asked for.\n\na │ b\n─────\n1 │ 2";
+
 const SECOND_REPLY: &str = "And here is the second reply.";
 
 /// The request that meets the fault.
@@ -73,18 +78,46 @@ pub(crate) enum Column {
     Stream,
     /// The end of it.
     Edit,
+    /// A table, where the platform has such messages.
+    Rich,
+    /// The edit by which a growing reply becomes one.
+    RichEdit,
 }
 
 impl Column {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Text, Self::Voice, Self::File, Self::Album, Self::Bundle, Self::Stream, Self::Edit];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Text,
+        Self::Voice,
+        Self::File,
+        Self::Album,
+        Self::Bundle,
+        Self::Stream,
+        Self::Edit,
+        Self::Rich,
+        Self::RichEdit,
+    ];
+
+    /// Whether the reply is a rich message.
+    pub(crate) fn is_rich(self) -> bool {
+        matches!(self, Self::Rich | Self::RichEdit)
+    }
+
+    /// Whether it is shown while it grows.
+    fn is_streamed(self) -> bool {
+        matches!(self, Self::Stream | Self::Edit | Self::RichEdit)
+    }
+
+    /// What the model writes.
+    fn text(self) -> &'static str {
+        if self.is_rich() { RICH_TEXT } else { TEXT }
+    }
 
     fn request(self) -> (Operation, u64) {
         match self {
-            Self::Text | Self::Bundle | Self::Stream => (Operation::Send, 1),
+            Self::Text | Self::Bundle | Self::Stream | Self::Rich => (Operation::Send, 1),
             Self::Voice => (Operation::Send, 2),
             Self::File | Self::Album => (Operation::Send, 3),
-            Self::Edit => (Operation::Edit, 1),
+            Self::Edit | Self::RichEdit => (Operation::Edit, 1),
         }
     }
 
@@ -95,7 +128,8 @@ impl Column {
             Self::Voice => "sendVoice",
             Self::File => "sendDocument",
             Self::Album => "sendMediaGroup",
-            Self::Edit => "editMessageText",
+            Self::Edit | Self::RichEdit => "editMessageText",
+            Self::Rich => "sendRichMessage",
         }
     }
 
@@ -104,12 +138,14 @@ impl Column {
         let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
         match self {
             Self::Album | Self::Bundle => vec![photo(1), photo(2), photo(3), document(1)],
-            Self::Text | Self::Voice | Self::File | Self::Stream | Self::Edit => vec![document(1)],
+            Self::Text | Self::Voice | Self::File | Self::Stream | Self::Edit | Self::Rich | Self::RichEdit => {
+                vec![document(1)]
+            }
         }
     }
 
     fn is_spoken(self) -> bool {
-        !matches!(self, Self::Bundle | Self::Stream | Self::Edit)
+        matches!(self, Self::Text | Self::Voice | Self::File | Self::Album)
     }
 }
 
@@ -178,11 +214,12 @@ pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
     let platform = Arc::new(TestPlatform::open(rules.clone()).await);
     let conversation = TestPlatform::conversation(adapter);
     // The streamed message grows once; its only edit is the last.
-    let stream = match cell.column {
-        Column::Stream | Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
-        _ => StreamRule::None,
+    let stream = match cell.column.is_streamed() {
+        true => StreamRule::Edits { interval_ms: 60_000 },
+        false => StreamRule::None,
     };
-    let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
+    let reads_blocks = cell.column.is_rich().then_some(true);
+    let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities().with_block_choice(reads_blocks) };
     let directory = tempfile::tempdir().expect("a directory");
     let files = cell.column.files();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -265,7 +302,7 @@ async fn start_product(
             script: ScriptedModel::new(model_script(cell.column)),
             platform: Arc::downgrade(platform),
             conversation: TestPlatform::conversation(cell.platform.adapter),
-            waits: matches!(cell.column, Column::Stream | Column::Edit),
+            waits: cell.column.is_streamed(),
         }),
         models: BTreeMap::new(),
         speech: Some(Arc::new(FakeSpeech)),
@@ -339,7 +376,7 @@ fn model_script(column: Column) -> ModelScript {
     if column.is_spoken() {
         calls.push(call("request_voice", json!({})));
     }
-    let (head, tail) = TEXT.split_at(7);
+    let (head, tail) = column.text().split_at(7);
     let said = |text: &str| ScriptedPiece::Text(text.to_owned());
     ModelScript {
         pick: AnswerOrder::ByProgress,
@@ -390,6 +427,9 @@ fn check_cell(
     // What could not be spoken may be written; both are the voice.
     let voice = voice_file.unwrap_or_else(|| VisibleItem::Text(SPOKEN_TEXT.to_owned()));
     let text = match cell.platform.adapter {
+        // What was refused as a rich message comes in lines.
+        _ if cell.column.is_rich() && texts.contains(&RICH_TEXT_IN_LINES) => RICH_TEXT_IN_LINES,
+        _ if cell.column.is_rich() => RICH_TEXT_SHOWN,
         // A text that was refused for its size comes as it was written.
         ChannelAdapter::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => {
             TEXT_ESCAPED
