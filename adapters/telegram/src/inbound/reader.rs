@@ -30,9 +30,10 @@ use crate::address::ConversationAddress;
 const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 
 /// Satchel's own commands that are not in the menu, because they need a code or are for owners only, and those
-/// that are registered only where links are enabled or several agents are declared. They are always commands.
-const UNREGISTERED_COMMANDS: [&str; 10] =
-    ["allow", "refuse", "pair", "persona", "model", "unlink", "agent", "remind", "schedules", "timezone"];
+/// that are registered only where links are enabled, several agents are declared or rich messages can be chosen. They are
+/// always commands.
+const UNREGISTERED_COMMANDS: [&str; 11] =
+    ["allow", "refuse", "pair", "persona", "model", "unlink", "agent", "remind", "schedules", "timezone", "rich"];
 
 /// The commands by which a person decides whether a tool may run.
 const DECISIONS: [&str; 2] = ["allow", "refuse"];

@@ -149,3 +149,27 @@ fn unsendable_content_fails_to_compose() {
         assert_eq!(compose_edit(content, CHAT, MessageId(1), &limit()), Err(editing));
     }
 }
+
+#[test]
+fn text_in_blocks_becomes_a_rich_message() {
+    let table = "| A |\n|---|\n| 1 |";
+    let buttons = vec![Button { label: "I can't".to_owned(), command: "/rich off".to_owned() }];
+    let sample = PartContent::Question { text: table.to_owned(), markup: Markup::Blocks, buttons };
+    let sent = message_call(&sample, TOPIC);
+    assert_eq!(sent["method"], "SendRichMessage");
+    let rich = json!({
+        "html": "<table bordered><tr><th>A</th></tr><tr><td>1</td></tr></table>", "skip_entity_detection": true,
+    });
+    let mut names: Vec<_> = sent["fields"].as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["chat_id", "message_thread_id", "reply_markup", "reply_parameters", "rich_message"]);
+    assert_eq!(sent["fields"]["rich_message"], rich);
+
+    let text = PartContent::Text { text: table.to_owned(), markup: Markup::Blocks, files: Vec::new() };
+    let edited = call_json(&compose_edit(&text, CHAT, MessageId(9), &limit()).unwrap());
+    let expected = json!({ "chat_id": 4711, "message_id": 9, "rich_message": rich });
+    assert_eq!((&edited["method"], &edited["fields"]), (&json!("EditMessageText"), &expected));
+
+    let blank = PartContent::Text { text: "```\n```".to_owned(), markup: Markup::Blocks, files: Vec::new() };
+    assert_eq!(message_call(&blank, CHAT)["fields"]["text"], "```\n```", "nothing of it would be seen");
+}
