@@ -305,3 +305,20 @@ impl<F> PartContent<F> {
         matches!(self, Self::Voice { prepared: None, .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_earlier_versions_are_rich_and_stay_as_they_were() {
+        let stored = r#"{"kind":"question","text":"May I?","buttons":[]}"#;
+        let read: PartContent = serde_json::from_str(stored).unwrap();
+        assert_eq!(read, PartContent::question("May I?", Vec::new()));
+        assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+        let in_blocks = PartContent::Question { text: "?".to_owned(), markup: Markup::Blocks, buttons: Vec::new() };
+        let stored = serde_json::to_value(&in_blocks).unwrap();
+        assert_eq!(stored["markup"], "blocks");
+        assert_eq!(serde_json::from_value::<PartContent>(stored).unwrap(), in_blocks);
+    }
+}
