@@ -4,6 +4,7 @@
 //! limit names its source. [`FakeTelegram`] is the server, the people who use it, and the record of what they see.
 
 mod call;
+mod drafts;
 mod files;
 mod html;
 mod inbox;
@@ -44,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{call::ReceivedCall, inbox::TelegramInbox, platform_state::PlatformState, rate::RateCounter};
 pub use self::{
+    drafts::TelegramDraft,
     html::parse_html,
     message::{
         ChatKind, FileKind, FormattedText, InlineButton, PersonMessage, TelegramContent, TelegramFile, TelegramMessage,

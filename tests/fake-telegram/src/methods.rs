@@ -7,7 +7,7 @@ mod send;
 
 use serde_json::Value;
 
-use crate::{State, TelegramRules, call::ReceivedCall, refusal::ApiRefusal};
+use crate::{State, TelegramRules, call::ReceivedCall, drafts, refusal::ApiRefusal};
 
 /// Performs a request. `getUpdates` waits, and is answered elsewhere.
 pub(crate) fn perform(state: &mut State, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
@@ -19,6 +19,7 @@ pub(crate) fn perform(state: &mut State, rules: &TelegramRules, call: &ReceivedC
             send::file(platform, rules, call)
         }
         "sendmediagroup" => send::album(platform, rules, call),
+        "sendmessagedraft" => drafts::show(platform, rules, call),
         "sendchataction" => send::action(platform, call),
         "editmessagetext" => edit::text(platform, rules, call),
         "editmessagecaption" => edit::caption(platform, rules, call),

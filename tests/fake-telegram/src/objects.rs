@@ -9,11 +9,18 @@ use crate::{
 
 /// User: the bot, as `getMe` has it.
 pub(crate) fn me(platform: &PlatformState) -> Value {
-    json!({
+    let mut me = json!({
         "id": BOT, "is_bot": true, "first_name": "Satchel", "username": BOT_USERNAME,
         "can_join_groups": true, "can_read_all_group_messages": !platform.privacy_mode, "supports_inline_queries": false,
         "can_connect_to_business": false, "has_main_web_app": false,
-    })
+    });
+    // User: "True, if the bot has forum topic mode enabled in private chats", "True, if the bot allows users to create and delete
+    // topics in private chats"; "returned only in getMe".
+    if platform.has_private_topics {
+        me["has_topics_enabled"] = json!(true);
+        me["allows_users_to_create_topics"] = json!(true);
+    }
+    me
 }
 
 /// User: whoever has this id.

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use satchel_fake_kit::{FakeFile, TestClock};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use crate::{
     call::ReceivedCall,
+    drafts::{self, TelegramDraft},
     message::{ChatKind, FileKind, TelegramContent, TelegramFile, TelegramMessage},
     refusal::{ApiRefusal, bad, forbidden},
 };
@@ -30,6 +32,8 @@ pub(crate) struct PlatformState {
     pub(crate) keep_bytes: bool,
     /// Whether the bot sees only a part of what people write in groups.
     pub(crate) privacy_mode: bool,
+    /// Whether people can open topics in their chats with the bot.
+    pub(crate) has_private_topics: bool,
     /// The last id of the mailbox: private chats and basic groups share one counter, which is the bot's own.
     last_in_mailbox: i64,
     last_chat: i64,
@@ -53,6 +57,8 @@ pub(crate) struct FakeChat {
     pub(crate) tags: BTreeMap<i64, String>,
     /// What the bot was seen doing there, in the words of `sendChatAction`.
     pub(crate) actions: Vec<String>,
+    /// What the bot has shown there of messages that it still wrote, oldest first.
+    pub(crate) drafts: Vec<TelegramDraft>,
     /// The last id of a chat that counts for itself.
     last_message: i64,
 }
@@ -104,6 +110,7 @@ impl FakeChat {
             owner: 0,
             tags: BTreeMap::new(),
             actions: Vec::new(),
+            drafts: Vec::new(),
             last_message: 0,
         }
     }
@@ -117,6 +124,11 @@ impl PlatformState {
     /// Seconds since 1970, as Telegram dates everything.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.clock.unix_time().as_secs()).expect("it is for a long time")
+    }
+
+    /// Now, by the fake's clock.
+    pub(crate) fn instant(&self) -> Instant {
+        self.clock.now()
     }
 
     /// The chat of a request, if the bot may write there.
@@ -184,6 +196,9 @@ impl PlatformState {
         let date = self.now();
         let Self { chats, last_in_mailbox, .. } = self;
         let chat = chats.get_mut(&message.chat).expect("a test names chats that it made");
+        if message.from == BOT {
+            drafts::end(&mut chat.drafts, message.thread);
+        }
         let last = match chat.kind {
             ChatKind::Private | ChatKind::Group => last_in_mailbox,
             ChatKind::Supergroup | ChatKind::Forum | ChatKind::Channel => &mut chat.last_message,

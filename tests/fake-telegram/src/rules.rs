@@ -32,6 +32,8 @@ pub struct TelegramRules {
     pub pace: Option<TelegramRates>,
     /// A Bot API server of one's own, started with `--local`: where it keeps its files.
     pub local_files: Option<PathBuf>,
+    /// Whether the server has `sendMessageDraft`; one of an older Bot API doesn't.
+    pub has_drafts: bool,
     /// Whether a connection carries one request after the other, as Telegram's do. Faults that close the gate want one
     /// request a connection, so that they meet the next request and no other.
     pub keeps_connections: bool,
@@ -65,6 +67,7 @@ impl Default for TelegramRules {
             knows_rich_messages: true,
             pace: None,
             local_files: None,
+            has_drafts: true,
             keeps_connections: false,
         }
     }
@@ -83,6 +86,12 @@ impl TelegramRules {
     #[must_use]
     pub fn paced(self) -> Self {
         Self { pace: Some(TelegramRates::default()), ..self }
+    }
+
+    /// The same on a server of an older Bot API (Bot API Changelog: 9.3 of December 31, 2025 added `sendMessageDraft`).
+    #[must_use]
+    pub fn without_drafts(self) -> Self {
+        Self { has_drafts: false, ..self }
     }
 
     /// A Bot API server of one's own with `--local`, which keeps its files in this directory (Bot API, Using a Local

@@ -1,10 +1,11 @@
-//! Topics of a forum: people open, close and delete them, and a message goes into one of them or into none.
+//! Topics of a forum and of a private chat: people open, close and delete them, and a message goes into one of them or into none.
 
 use serde_json::json;
 
 use crate::{
     FakeTelegram,
     call::ReceivedCall,
+    message::ChatKind,
     platform_state::PlatformState,
     refusal::{ApiRefusal, bad},
 };
@@ -13,6 +14,42 @@ use crate::{
 const TOPIC_COLOR: u32 = 7_322_096;
 
 impl FakeTelegram {
+    /// Lets people open topics in their private chats, as BotFather does (User, has_topics_enabled: "forum topic mode enabled in
+    /// private chats").
+    pub fn enable_private_topics(&self) {
+        self.state().platform.has_private_topics = true;
+    }
+
+    /// A topic that the person of a private chat opens, of which the bot is told. Returns its `message_thread_id`, which is the id
+    /// of the service message that opens it.
+    ///
+    /// # Panics
+    /// When the bot has no topics in private chats.
+    pub fn private_topic(&self, person: i64, name: &str) -> i64 {
+        let mut state = self.state();
+        assert!(state.platform.has_private_topics, "its apps offer no topics in a chat with this bot");
+        let created = json!({ "name": name, "icon_color": TOPIC_COLOR });
+        let thread = state.platform.add_service(person, person, "forum_topic_created", created);
+        let opening = state.platform.messages.get_mut(&(person, thread)).expect("it was added");
+        opening.thread = Some(thread);
+        state.platform.chat_mut(person).topics.insert(thread, name.to_owned());
+        state.tell(person, thread);
+        drop(state);
+        self.shared.arrived.notify_waiters();
+        thread
+    }
+
+    /// Lets a person give a topic of their private chat another name, of which a service message tells in it.
+    pub fn rename_private_topic(&self, person: i64, topic: i64, name: &str) {
+        let mut state = self.state();
+        state.platform.chat_mut(person).topics.insert(topic, name.to_owned()).expect("a test renames a topic that it made");
+        let id = state.platform.add_service(person, person, "forum_topic_edited", json!({ "name": name }));
+        state.platform.messages.get_mut(&(person, id)).expect("it was added").thread = Some(topic);
+        state.tell(person, id);
+        drop(state);
+        self.shared.arrived.notify_waiters();
+    }
+
     /// A topic of a forum. Returns its `message_thread_id`, which is the id of the service message that opens it.
     pub fn topic(&self, forum: i64, name: &str) -> i64 {
         let mut state = self.state();
@@ -25,7 +62,7 @@ impl FakeTelegram {
         thread
     }
 
-    /// Lets the forum's owner delete a topic with all of its messages (deleteForumTopic: "delete a forum topic along with
+    /// Lets the forum's owner, or the person of a private chat, delete a topic with all of its messages (deleteForumTopic: "delete a forum topic along with
     /// all its messages"). Bots aren't told of it.
     pub fn delete_topic(&self, forum: i64, topic: i64) {
         let mut state = self.state();
@@ -38,8 +75,16 @@ impl FakeTelegram {
 
     /// Lets the forum's owner close a topic, of which a service message tells in it. The bot may manage no topics, and so
     /// may not write there any more.
+    ///
+    /// # Panics
+    /// In a private chat: its topics can't be closed (closeForumTopic: "in a forum supergroup chat").
     pub fn close_topic(&self, forum: i64, topic: i64) {
-        self.state().platform.chat_mut(forum).closed_topics.insert(topic);
+        {
+            let mut state = self.state();
+            let chat = state.platform.chat_mut(forum);
+            assert_eq!(chat.kind, ChatKind::Forum, "only the topics of a forum can be closed");
+            chat.closed_topics.insert(topic);
+        }
         self.announce_in_topic(forum, topic, "forum_topic_closed");
     }
 

@@ -6,6 +6,7 @@ use satchel_domain::{ConversationId, MessageRef, part::FileForm, size};
 use satchel_fake_kit::{Contents, MessageKind, Transcript, TranscriptFile, TranscriptMessage};
 
 use crate::{
+    drafts::TelegramDraft,
     message::{ChatKind, FileKind, FormattedText, TelegramContent, TelegramFile, TelegramMessage},
     platform_state::{BOT, ButtonPress, PlatformState},
     rich::RichContent,
@@ -29,6 +30,8 @@ pub struct TranscriptChat {
     pub messages: Vec<TelegramMessage>,
     /// What the bot was seen doing, in the words of `sendChatAction`.
     pub actions: Vec<String>,
+    /// What the bot has shown of messages that it still wrote, oldest first.
+    pub drafts: Vec<TelegramDraft>,
     /// The buttons that were pressed, in order.
     pub presses: Vec<ButtonPress>,
 }
@@ -62,8 +65,9 @@ impl TelegramTranscript {
             let messages =
                 platform.messages.range((*id, 0)..=(*id, i64::MAX)).map(|(_, message)| message.clone()).collect();
             let presses = platform.presses.values().filter(|press| press.chat == *id).cloned().collect();
+            let drafts = chat.drafts.iter().map(|draft| draft.at(platform.instant())).collect();
             let (title, topics, actions) = (chat.title.clone(), chat.topics.clone(), chat.actions.clone());
-            (*id, TranscriptChat { kind: chat.kind, title, topics, messages, actions, presses })
+            (*id, TranscriptChat { kind: chat.kind, title, topics, messages, actions, drafts, presses })
         });
         Self { chats: chats.collect(), people: platform.people.clone() }
     }
@@ -85,6 +89,17 @@ impl TelegramTranscript {
         let alone =
             |message: &&TelegramMessage| matches!(message.content, TelegramContent::Words | TelegramContent::Rich(_));
         self.visible(chat).filter(alone).map(|message| message.words.text.as_str()).collect()
+    }
+
+    /// All that the bot has shown in a chat of messages that it still wrote, oldest first.
+    #[must_use]
+    pub fn drafts(&self, chat: i64) -> &[TelegramDraft] {
+        self.chats.get(&chat).map_or(&[], |chat| &chat.drafts)
+    }
+
+    /// The drafts that a person sees now, which are no messages.
+    pub fn visible_drafts(&self, chat: i64) -> impl Iterator<Item = &TelegramDraft> {
+        self.drafts(chat).iter().filter(|draft| draft.visible)
     }
 
     /// The bot's files, in order.
@@ -226,6 +241,10 @@ impl fmt::Display for TelegramTranscript {
             };
             writeln!(f, "== {kind}: {} ==", chat.title)?;
             chat.messages.iter().try_for_each(|message| self.write_message(f, message))?;
+            for draft in chat.drafts.iter().filter(|draft| draft.visible) {
+                let topic = draft.thread.map(|thread| format!(" in topic {thread}")).unwrap_or_default();
+                writeln!(f, "(satchel still writes{topic}: {})", draft.words.text)?;
+            }
             for press in &chat.presses {
                 write!(f, "({} pressed [{}] of [{}]", self.name(press.person), press.label, press.message)?;
                 match press.answer.as_deref() {

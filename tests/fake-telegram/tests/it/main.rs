@@ -1,6 +1,7 @@
 //! The fake Bot API: what it takes, what it refuses and in which words, what people do on it, and what goes wrong.
 
 mod aiogram;
+mod drafts;
 mod faults;
 mod formatting;
 mod ids;

@@ -150,6 +150,7 @@ async fn all_requests_and_responses_match_the_manual() {
             "editMessageText",
             json!({ "chat_id": chat, "message_id": sent, "rich_message": { "html": "<h1>a</h1>", "is_rtl": true } }),
         ),
+        ("sendMessageDraft", json!({ "chat_id": chat, "draft_id": 7, "text": "<b>a</b>", "parse_mode": "HTML" })),
         ("sendChatAction", json!({ "chat_id": chat, "action": "typing" })),
         ("editMessageText", json!({ "chat_id": chat, "message_id": sent, "text": "b" })),
         ("editMessageReplyMarkup", json!({ "chat_id": chat, "message_id": sent, "reply_markup": buttons })),
@@ -227,6 +228,10 @@ fn people_do_everything(bot: &Bot) -> (i64, i64) {
     bot.fake.person_sends(forum, friend, PersonMessage::text("a").in_topic(topic));
     bot.fake.close_topic(forum, topic);
     bot.fake.reopen_topic(forum, topic);
+    bot.fake.enable_private_topics();
+    let topic = bot.fake.private_topic(bot.chat, "Taxes");
+    bot.fake.rename_private_topic(bot.chat, topic, "Taxes 2026");
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::text("a").in_topic(topic));
     let group = bot.fake.group("Small", &[1001]);
     bot.fake.migrate(group);
     bot.fake.person_blocks(1001);

@@ -84,3 +84,41 @@ async fn album_to_a_closed_topic_is_refused_by_its_first_item() {
     let expected = "400 Bad Request: failed to send message #1 with the error message \"TOPIC_CLOSED\"";
     assert_eq!(refused, Err(expected.to_owned()));
 }
+
+/// The kinds of service messages among the updates, with their topics.
+fn announced(updates: &Value) -> Vec<(String, i64)> {
+    let service = |update: &Value| {
+        let fields = update["message"].as_object()?;
+        let kind = fields.keys().find(|field| field.starts_with("forum_topic"))?;
+        Some((kind.clone(), update["message"]["message_thread_id"].as_i64()?))
+    };
+    updates.as_array().expect("a list").iter().filter_map(service).collect()
+}
+
+#[tokio::test]
+async fn person_opens_topics_in_a_private_chat_where_the_bot_has_them() {
+    let bot = Bot::start().await;
+    let in_topic = |topic: i64| json!({ "text": "a", "message_thread_id": topic });
+    let me = bot.ask("getMe", json!({})).await;
+    assert_eq!(me.get("has_topics_enabled"), None);
+    assert_eq!(bot.here("sendMessage", in_topic(1)).await, Err("400 Bad Request: message thread not found".to_owned()));
+
+    bot.fake.enable_private_topics();
+    let me = bot.ask("getMe", json!({})).await;
+    assert_eq!((&me["has_topics_enabled"], &me["allows_users_to_create_topics"]), (&json!(true), &json!(true)));
+    let topic = bot.fake.private_topic(bot.chat, "Taxes");
+    bot.fake.rename_private_topic(bot.chat, topic, "Taxes 2026");
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::text("hello").in_topic(topic));
+    let updates = bot.ask("getUpdates", json!({})).await;
+    let kinds = ["forum_topic_created", "forum_topic_edited"].map(|kind| (kind.to_owned(), topic));
+    assert_eq!(announced(&updates), kinds);
+    let said = &updates[2]["message"];
+    assert_eq!((&said["chat"]["type"], &said["message_thread_id"]), (&json!("private"), &json!(topic)));
+    assert_eq!(said["is_topic_message"], true);
+    assert_eq!(said["reply_to_message"]["message_id"], topic, "it answers the message that opened its topic");
+
+    let sent = bot.here("sendMessage", in_topic(topic)).await.expect("a message");
+    assert_eq!((&sent["message_thread_id"], &sent["is_topic_message"]), (&json!(topic), &json!(true)));
+    bot.fake.delete_topic(bot.chat, topic);
+    assert_eq!(bot.here("sendMessage", in_topic(topic)).await, Err("400 Bad Request: message thread not found".to_owned()));
+}
