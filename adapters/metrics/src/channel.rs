@@ -10,7 +10,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Channel, LookupOutcome, LookupRequest,
-    channel::{FetchedFile, FileFetchError, PostRequest},
+    channel::{FetchedFile, FileFetchError, PostRequest, PreviewRequest},
 };
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
@@ -91,6 +91,10 @@ impl Channel for MeasuredChannel {
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
         self.inner.delete(conversation, message).await
+    }
+
+    async fn show_preview(&self, request: &PreviewRequest) -> Result<(), SendError> {
+        self.inner.show_preview(request).await
     }
 
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {

@@ -55,7 +55,7 @@ impl DeltaSink {
 
     /// Shows a task of a run that begins, in place of what the one before it wrote.
     pub fn show_task(&self, task: &str, number: usize, total: usize) {
-        self.draft.update(|text| *text = format!("… {task} ({number} of {total})"));
+        self.draft.update_in_message(|text| *text = format!("… {task} ({number} of {total})"));
     }
 
     /// Shows the tools that run until the model writes on, below the texts that it wrote before it asked for them.
@@ -65,7 +65,7 @@ impl DeltaSink {
             InterimText::Keep => join_texts(written.iter().copied()),
             InterimText::Last => written.last().map_or_else(String::new, |last| trim_blank_edges(last).to_owned()),
         };
-        self.draft.update(|text| *text = append_paragraph(&written, &progress));
+        self.draft.update_in_message(|text| *text = append_paragraph(&written, &progress));
     }
 
     /// Passes on a delta; `all` is the model's message so far.
@@ -86,8 +86,8 @@ impl DeltaSink {
         let _ = self.bus.publish(event).await;
     }
 
-    /// Takes back what the model has written, unless something of it is recorded or shown: by a draft, or by a channel that shows
-    /// each delta. Returns whether it did; then nothing of it will be shown.
+    /// Takes back what the model has written, unless something of it is recorded or shown: by a draft or a preview, or by a channel
+    /// that shows each delta. Returns whether it did; then nothing of it will be shown.
     pub async fn withdraw(&self, stream: StreamRule) -> bool {
         let is_shown_at_once = stream == StreamRule::Deltas && self.draft.has_text();
         !is_shown_at_once && self.draft.withdraw().await

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::PreviewRule;
+
 /// The unit in which a channel measures text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -163,6 +165,14 @@ pub enum StreamRule {
         /// The least time between two edits, in milliseconds.
         interval_ms: u64,
     },
+    /// By previews, which are no messages and vanish by themselves; by edits of one message where a preview would vanish too
+    /// early.
+    Previews {
+        /// The least time between two previews or edits, in milliseconds.
+        interval_ms: u64,
+        /// How long a preview is seen, in milliseconds.
+        ttl_ms: u64,
+    },
     /// By the bus's text deltas, which the channel shows itself.
     Deltas,
     /// Not at all.
@@ -242,6 +252,29 @@ impl ChannelCapabilities {
             rule.offer = rule.offer.chosen(choice);
         }
         self
+    }
+}
+
+impl StreamRule {
+    /// Returns the least time between two edits of a growing message; `None` where none grows.
+    #[must_use]
+    pub fn edit_interval(self) -> Option<Duration> {
+        match self {
+            Self::Edits { interval_ms } | Self::Previews { interval_ms, .. } => Some(Duration::from_millis(interval_ms)),
+            Self::Deltas | Self::None => None,
+        }
+    }
+
+    /// Returns how previews are shown; `None` where there are none.
+    #[must_use]
+    pub fn preview_rule(self) -> Option<PreviewRule> {
+        match self {
+            Self::Previews { interval_ms, ttl_ms } => Some(PreviewRule {
+                interval: Duration::from_millis(interval_ms),
+                ttl: Duration::from_millis(ttl_ms),
+            }),
+            Self::Edits { .. } | Self::Deltas | Self::None => None,
+        }
     }
 }
 

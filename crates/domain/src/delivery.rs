@@ -6,6 +6,7 @@
 mod doubt;
 mod draft;
 mod machine;
+mod preview;
 mod step;
 mod transition;
 
@@ -19,6 +20,7 @@ pub use self::{
         Attempt, Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryPlan, ReplanOutcome,
         SearchResult,
     },
+    preview::{Preview, PreviewRule, PreviewStep},
 };
 
 /// The form of a refusal, from which follows what is tried instead.

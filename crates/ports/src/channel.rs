@@ -26,6 +26,17 @@ pub struct PostRequest {
     pub reply_to: Option<MessageRef>,
 }
 
+/// A preview of a reply that isn't complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviewRequest {
+    /// The turn that the reply is of; previews of one turn take each other's place.
+    pub turn: TurnId,
+    /// The conversation to show it in.
+    pub conversation: ConversationId,
+    /// What it shows, as Markdown: no more than a message holds, and not blank.
+    pub text: String,
+}
+
 /// A look-up of a part in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
@@ -154,6 +165,8 @@ pub enum FileFetchError {
 /// - `edit` is idempotent: the message ends with the new content however often it is called; "not modified" is success,
 ///   a message that is gone is `Refused` with [`satchel_domain::delivery::Refusal::TargetGone`].
 /// - `delete` of a message that is gone is success.
+/// - `show_preview` makes no message and needs no idempotency: what it shows vanishes by itself, at the latest with the next
+///   message. Any refusal says that the reply has to grow in a message.
 /// - `find_sent` never guesses: `Found` returns messages of this part alone, and `Absent` needs the whole range to be
 ///   readable. Meanwhile, the channel sends nothing else there. If the platform can't be reached, it fails with
 ///   `NotSent` or `InDoubt` and may be retried.
@@ -212,6 +225,13 @@ pub trait Channel: Send + Sync {
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
         let _ = (conversation, message);
         Err(not_supported("the channel can't delete messages"))
+    }
+
+    /// Shows a reply that isn't complete in place of what it showed of it before. The default refuses, for channels whose
+    /// [`ChannelCapabilities::stream`] isn't [`satchel_domain::capabilities::StreamRule::Previews`].
+    async fn show_preview(&self, request: &PreviewRequest) -> Result<(), SendError> {
+        let _ = request;
+        Err(not_supported("the channel can't show previews"))
     }
 
     /// Looks up a part in doubt, which may take a minute. The default is for channels whose

@@ -44,6 +44,7 @@ pub use audit::{AuditQuery, AuditRecord, ChangeLog, ChangeOutcome, FileAction, F
 pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, PostRequest,
+    PreviewRequest,
 };
 pub use clock::{Clock, Ids};
 pub use declared_files::{DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile, ReadableFile};

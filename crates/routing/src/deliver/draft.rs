@@ -1,14 +1,14 @@
-//! The draft of the running turn: opened, sent and edited at the channel's interval, while nothing else is in flight.
+//! The growing reply of the running turn, at the channel's interval and while nothing else is in flight: shown as a preview where
+//! the channel has them, else in its draft, which is opened, sent and edited.
 
 use std::{future::pending, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, PartContent, Timestamp, TurnId,
-    capabilities::StreamRule,
-    delivery::{Draft, DraftCall, DraftStep, SendError},
+    delivery::{Draft, DraftCall, DraftStep, Preview, PreviewRule, PreviewStep, SendError},
 };
-use satchel_ports::{Lease, LedgerError, PostRequest};
+use satchel_ports::{Lease, LedgerError, PostRequest, PreviewRequest};
 use tokio::sync::watch;
 
 use super::{DeliveryContext, handle::DraftFeed};
@@ -28,12 +28,25 @@ pub(super) struct DraftDelivery {
     turn: TurnId,
     reply_to: Option<MessageRef>,
     feed: Arc<watch::Sender<DraftFeed>>,
+    /// What shows the reply as long as it isn't opened.
+    preview: Preview,
     /// `None` until it is opened.
     draft: Option<Draft>,
-    /// When it may be opened; `None` while there is nothing to show.
+    /// When something may be shown; `None` while there is nothing to show.
     opens_at: Option<Timestamp>,
     /// The text of the feed for which there is nothing left to do.
     done: String,
+}
+
+/// What is to be done for a growing reply.
+enum GrowthStep {
+    /// Make the next call of the channel, or store what became of the draft.
+    Advance,
+    Wait(Timestamp),
+    /// Wait, unless the text is another.
+    Rest(Timestamp),
+    /// Wait until the text is another.
+    Done,
 }
 
 /// Waits until there is something to be done for the draft.
@@ -75,7 +88,7 @@ pub(super) async fn advance(delivery: &mut Option<DraftDelivery>, context: &Deli
     if let Err(reason) = &performed {
         tracing::debug!(turn.id = %turn, reason, "a draft failed; the rest is sent at the end of the turn");
     }
-    let is_open = delivery.draft.is_some();
+    let is_open = delivery.draft.is_some() || delivery.preview.may_be_visible();
     feed.send_modify(|feed| {
         feed.is_in_flight = false;
         feed.is_open |= is_open;
@@ -98,12 +111,12 @@ impl DraftDelivery {
         feed: Arc<watch::Sender<DraftFeed>>,
     ) -> Self {
         let draft = earlier.map(Draft::take_up);
-        Self { turn, reply_to, feed, draft, opens_at: None, done: String::new() }
+        Self { turn, reply_to, feed, preview: Preview::default(), draft, opens_at: None, done: String::new() }
     }
 
     async fn wait_until_due(&mut self, context: &DeliveryContext, conversation: &ConversationId) {
         let capabilities = context.channel.capabilities(conversation);
-        let StreamRule::Edits { interval_ms } = capabilities.stream else { return pending().await };
+        let Some(interval) = capabilities.stream.edit_interval() else { return pending().await };
         if self.draft.as_ref().is_some_and(|draft| !draft.can_grow()) {
             return pending().await;
         }
@@ -112,45 +125,97 @@ impl DraftDelivery {
             let grown = feed.wait_for(|feed| !feed.is_ended && feed.text != self.done).await;
             let Ok(text) = grown.map(|feed| feed.text.clone()) else { return pending().await };
             let now = context.clock.now();
-            match self.next_step(&text, &capabilities, interval_ms, now) {
-                DraftStep::Rest => self.done = text,
-                DraftStep::Wait(until) => tokio::time::sleep(until.saturating_duration_since(now)).await,
-                DraftStep::Call(_) | DraftStep::Abandon => return,
+            match self.next_step(&text, &capabilities, interval, now) {
+                GrowthStep::Done => self.done = text,
+                GrowthStep::Wait(until) => tokio::time::sleep(until.saturating_duration_since(now)).await,
+                GrowthStep::Rest(until) => {
+                    let is_changed = |feed: &DraftFeed| feed.text != text || feed.needs_message;
+                    let remaining = until.saturating_duration_since(now);
+                    // The sender lives as long as this.
+                    let _ = tokio::time::timeout(remaining, feed.wait_for(is_changed)).await;
+                }
+                GrowthStep::Advance => return,
             }
         }
     }
 
-    /// The next step for this text. One that isn't opened yet is sent with its first call.
+    /// The next step for this text. A draft that isn't opened yet is sent with its first call.
     fn next_step(
         &mut self,
         text: &str,
         capabilities: &ChannelCapabilities,
-        interval_ms: u64,
+        interval: Duration,
         now: Timestamp,
-    ) -> DraftStep {
-        let text = clip(text, capabilities);
+    ) -> GrowthStep {
+        let excerpt = clip(text, capabilities);
         if let Some(draft) = &self.draft {
-            return draft.next_step(&text, now, capabilities.idempotency);
+            return match draft.next_step(&excerpt, now, capabilities.idempotency) {
+                DraftStep::Rest => GrowthStep::Done,
+                DraftStep::Wait(until) => GrowthStep::Wait(until),
+                DraftStep::Call(_) | DraftStep::Abandon => GrowthStep::Advance,
+            };
         }
-        if text.trim().is_empty() {
-            return DraftStep::Rest;
+        if excerpt.trim().is_empty() {
+            return GrowthStep::Done;
         }
-        let delay = FIRST_SEND_DELAY.min(Duration::from_millis(interval_ms));
-        match *self.opens_at.get_or_insert(now.saturating_add(delay)) {
-            opens_at if now < opens_at => DraftStep::Wait(opens_at),
-            _ => DraftStep::Call(DraftCall::Send),
+        let opens_at = *self.opens_at.get_or_insert(now.saturating_add(FIRST_SEND_DELAY.min(interval)));
+        if now < opens_at {
+            return GrowthStep::Wait(opens_at);
+        }
+        let rule = self.preview_rule(capabilities);
+        match rule.map(|rule| self.preview.next_step(text, &excerpt, now, rule)) {
+            Some(PreviewStep::Wait(until)) => GrowthStep::Wait(until),
+            Some(PreviewStep::Rest(until)) => GrowthStep::Rest(until),
+            Some(PreviewStep::Show | PreviewStep::Abandon) | None => GrowthStep::Advance,
         }
     }
 
+    /// How the reply is shown before its draft is opened; `None` where that is to be opened.
+    fn preview_rule(&self, capabilities: &ChannelCapabilities) -> Option<PreviewRule> {
+        let needs_message = self.draft.is_some() || self.preview.is_abandoned() || self.feed.borrow().needs_message;
+        capabilities.stream.preview_rule().filter(|_| !needs_message)
+    }
+
     async fn perform(&mut self, context: &DeliveryContext, lease: &Lease) -> Result<(), LedgerError> {
-        let DeliveryContext { outbox, channel, clock, .. } = context;
-        let capabilities = channel.capabilities(&lease.conversation);
-        let StreamRule::Edits { interval_ms } = capabilities.stream else { return Ok(()) };
-        let interval = Duration::from_millis(interval_ms);
-        let text = clip(&self.feed.borrow().text, &capabilities);
+        let capabilities = context.channel.capabilities(&lease.conversation);
+        let Some(interval) = capabilities.stream.edit_interval() else { return Ok(()) };
+        let written = self.feed.borrow().text.clone();
+        let text = clip(&written, &capabilities);
         if text.trim().is_empty() {
             return Ok(());
         }
+        if let Some(rule) = self.preview_rule(&capabilities) {
+            match self.preview.next_step(&written, &text, context.clock.now(), rule) {
+                PreviewStep::Show => {
+                    self.show_preview(context, lease, text, rule).await;
+                    return Ok(());
+                }
+                PreviewStep::Abandon => self.preview.abandon(),
+                PreviewStep::Wait(_) | PreviewStep::Rest(_) => return Ok(()),
+            }
+        }
+        self.advance_draft(context, lease, &text, interval).await
+    }
+
+    /// Nothing of it is recorded, and whatever becomes of it, the reply is sent.
+    async fn show_preview(&mut self, context: &DeliveryContext, lease: &Lease, text: String, rule: PreviewRule) {
+        let request = PreviewRequest { turn: self.turn, conversation: lease.conversation.clone(), text };
+        let answer = context.channel.show_preview(&request).await;
+        if let Err(error) = &answer {
+            tracing::debug!(turn.id = %self.turn, %error, "a preview of a reply was not shown");
+        }
+        self.preview.on_answer(&request.text, answer, context.clock.now(), rule);
+    }
+
+    async fn advance_draft(
+        &mut self,
+        context: &DeliveryContext,
+        lease: &Lease,
+        text: &str,
+        interval: Duration,
+    ) -> Result<(), LedgerError> {
+        let DeliveryContext { outbox, clock, .. } = context;
+        let idempotency = context.channel.capabilities(&lease.conversation).idempotency;
         let draft = match &mut self.draft {
             Some(draft) => draft,
             None => match outbox.open_draft(lease, self.turn, self.reply_to.clone()).await? {
@@ -162,10 +227,10 @@ impl DraftDelivery {
                 }
             },
         };
-        let is_changed = match draft.next_step(&text, clock.now(), capabilities.idempotency) {
+        let is_changed = match draft.next_step(text, clock.now(), idempotency) {
             DraftStep::Call(call) => {
-                let answer = send_draft(context, draft.part(), &call, &text).await;
-                draft.on_answer(&call, &text, answer, clock.now(), interval)
+                let answer = send_draft(context, draft.part(), &call, text).await;
+                draft.on_answer(&call, text, answer, clock.now(), interval)
             }
             DraftStep::Abandon => {
                 draft.abandon(clock.now());

@@ -143,7 +143,7 @@ impl DeliveryHandle {
         self.pending.send_modify(|pending| pending.deliver(delivery));
     }
 
-    /// Lets the reply of a turn grow in one message, where the channel edits. `earlier` is the draft of an earlier
+    /// Lets the reply of a turn grow in a preview or in one message, as the channel can. `earlier` is the draft of an earlier
     /// attempt at the turn.
     #[must_use]
     pub fn open_draft(&self, turn: TurnId, reply_to: Option<MessageRef>, earlier: Option<Part>) -> DraftHandle {
@@ -192,11 +192,13 @@ impl DeliveryHandle {
 pub(super) struct DraftFeed {
     /// What it is to show.
     pub(super) text: String,
+    /// Whether it has to stand in a message, because the model is busy with something else than the text.
+    pub(super) needs_message: bool,
     /// Whether it grows no further.
     pub(super) is_ended: bool,
     /// Whether a call of the channel is under way.
     pub(super) is_in_flight: bool,
-    /// Whether the ledger has a part for it, which may stand on the platform.
+    /// Whether the ledger has a part for it, which may stand on the platform, or a preview of it may have been seen.
     pub(super) is_open: bool,
 }
 
@@ -209,13 +211,22 @@ impl DraftHandle {
         self.0.send_modify(|feed| change(&mut feed.text));
     }
 
+    /// Changes the text that is to be shown, and shows it in a message from now on: a preview would vanish before the model
+    /// writes on.
+    pub fn update_in_message(&self, change: impl FnOnce(&mut String)) {
+        self.0.send_modify(|feed| {
+            change(&mut feed.text);
+            feed.needs_message = true;
+        });
+    }
+
     /// Returns whether it has been given a text to show.
     #[must_use]
     pub fn has_text(&self) -> bool {
         !self.0.borrow().text.trim().is_empty()
     }
 
-    /// Ends the growth if nothing of it has been recorded or sent, once no call is in flight. Returns whether it has ended so.
+    /// Ends the growth if nothing of it has been recorded or shown, once no call is in flight. Returns whether it has ended so.
     pub async fn withdraw(&self) -> bool {
         let mut feed = self.0.subscribe();
         loop {

@@ -9,6 +9,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Channel, FetchedFile, FileFetchError, Inbound, InboundError, LookupOutcome, LookupRequest, PostRequest,
+    PreviewRequest,
 };
 
 use serde_json::Value;
@@ -52,6 +53,10 @@ impl Channel for CrashWrapper<Arc<dyn Channel>> {
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
         between!(self, "channel.delete", self.inner.delete(conversation, message))
+    }
+
+    async fn show_preview(&self, request: &PreviewRequest) -> Result<(), SendError> {
+        between!(self, "channel.show_preview", self.inner.show_preview(request))
     }
 
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
