@@ -19,7 +19,9 @@ use satchel_domain::{
     part::Markup,
 };
 use satchel_platform_http::{ActivityIndicator, HttpTimeouts};
-use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, PostRequest};
+use satchel_ports::{
+    Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, PostRequest, PreviewRequest,
+};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -62,6 +64,8 @@ pub struct TelegramChannel {
     look_up: LookupSettings,
     /// Whether the server has turned out to know no rich messages.
     rich_unknown: AtomicBool,
+    /// Whether the server has refused a draft because it is of an older Bot API. Asked again after a restart.
+    lacks_drafts: AtomicBool,
 }
 
 /// A message in a response. No other field is decoded, so that no other field can make a response undecodable.
@@ -100,6 +104,7 @@ impl TelegramChannel {
             message_ids: Arc::default(),
             look_up: settings.look_up,
             rich_unknown: AtomicBool::new(false),
+            lacks_drafts: AtomicBool::new(false),
         })
     }
 
@@ -262,6 +267,30 @@ impl TelegramChannel {
         });
     }
 
+    /// How a growing reply is shown in a chat: drafts are for private chats alone (Bot API, sendMessageDraft: "the target private
+    /// chat"), and edits in groups are slower.
+    fn stream_rule(&self, address: ConversationAddress) -> StreamRule {
+        let rule = match self.capabilities.stream {
+            StreamRule::Previews { interval_ms, .. } if address.is_group() || self.lacks_drafts.load(Ordering::Relaxed) => {
+                StreamRule::Edits { interval_ms }
+            }
+            rule => rule,
+        };
+        match rule {
+            StreamRule::Edits { interval_ms } if address.is_group() && self.capabilities.rate_limits.is_some() => {
+                StreamRule::Edits { interval_ms: interval_ms.max(GROUP_EDIT_INTERVAL_MS) }
+            }
+            rule => rule,
+        }
+    }
+
+    fn record_draft_refusal(&self, error: &CallError) {
+        let is_unknown = matches!(error, CallError::Refused(refusal) if refusal.is_unknown_method());
+        if is_unknown && !self.lacks_drafts.swap(true, Ordering::Relaxed) {
+            tracing::warn!("the Bot API's server is too old for drafts; replies grow by edits until Satchel is restarted");
+        }
+    }
+
     fn text_limit(&self) -> &TextLimit {
         &self.capabilities.text
     }
@@ -291,11 +320,7 @@ impl Channel for TelegramChannel {
         if !self.cache.accepts_voice(address.chat) {
             capabilities.voice = VoiceRule::AudioFile;
         }
-        if let (StreamRule::Edits { interval_ms }, Some(_)) = (capabilities.stream, capabilities.rate_limits)
-            && address.is_group()
-        {
-            capabilities.stream = StreamRule::Edits { interval_ms: interval_ms.max(GROUP_EDIT_INTERVAL_MS) };
-        }
+        capabilities.stream = self.stream_rule(address);
         capabilities
     }
 
@@ -364,6 +389,26 @@ impl Channel for TelegramChannel {
         match result.map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
             Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error) | CallOutcome::RichUnknown(error)) => {
+                self.record_limits(address, &error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn show_preview(&self, request: &PreviewRequest) -> Result<(), SendError> {
+        let address = parse_address(&request.conversation)?;
+        let draft = send::compose_draft(request.turn, &request.text, address, self.text_limit());
+        // It has no part, and waits among them by the id of its turn.
+        let waiter = PartId(request.turn.0);
+        self.rate_limiter.acquire(address, waiter, CallKind::Edit).await.map_err(rate_limited)?;
+        let result: Result<IgnoredAny, CallError> = self.client.request(&draft).await;
+        let result = result.inspect_err(|error| self.record_draft_refusal(error));
+        match result.map_err(|error| classify_error(error, ApiOperation::Draft)) {
+            Ok(_) | Err(CallOutcome::NotModified) => Ok(()),
+            Err(CallOutcome::Migrated { .. }) => {
+                Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() })
+            }
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => {
                 self.record_limits(address, &error);
                 Err(error)
             }

@@ -16,6 +16,8 @@ pub(crate) enum ApiOperation {
     /// A file, or several.
     Files,
     Voice,
+    /// A draft, which is no message.
+    Draft,
     Edit,
     /// An edit that makes a message a rich one.
     RichEdit,
@@ -182,6 +184,7 @@ const FORBIDDEN: &[&str] = &[
     "group chat was deactivated",
     "chat was upgraded",
     "can't initiate conversation",
+    "textdraft_peer_invalid",
 ];
 
 /// Nothing can be sent to this topic of the chat: it was deleted or closed, the chat has no topics any more, or the
@@ -288,6 +291,7 @@ fn user_reason(text: &str, description: &str) -> String {
         ("rights", "the bot has no permission to write in the chat"),
         ("chat_write_forbidden", "the bot has no permission to write in the chat"),
         ("chat_restricted", "the bot has no permission to write in the chat"),
+        ("textdraft_peer_invalid", "the chat takes no drafts"),
     ];
     // Tokens have been ruled out.
     if text == "not found" {

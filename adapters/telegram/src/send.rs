@@ -1,6 +1,7 @@
 //! Sends parts: composes Bot API calls and makes them.
 
 mod compose;
+mod draft;
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use compose::{ComposeError, ComposedMessage, VOICE_NAME, compose_edit, compose_message};
+pub(crate) use draft::compose_draft;
 
 use crate::bot::{BotClient, CallError};
 

@@ -29,6 +29,8 @@ pub struct ChannelAccess {
     pub owners: Vec<String>,
     /// The private chats in which owners are asked about strangers, as far as they can be told from the ids.
     pub owner_chats: Vec<ConversationId>,
+    /// Whether a topic of a private chat is as private as the chat: then each topic of an owner's chat is read by the owner alone.
+    pub has_private_topics: bool,
 }
 
 impl AccessPolicy {
@@ -66,6 +68,7 @@ impl AccessPolicy {
     #[must_use]
     pub fn is_owner_chat(&self, conversation: &ConversationId) -> bool {
         match self.channel_rules(conversation.channel()) {
+            Some(rules) if rules.has_private_topics => rules.owner_chats.contains(&conversation.chat()),
             Some(rules) => rules.owner_chats.contains(conversation),
             None => self.owner_channels.contains(conversation.channel()),
         }
@@ -122,7 +125,7 @@ mod tests {
 
     fn access(allow_users: &[&str], owners: &[&str]) -> AccessPolicy {
         let texts = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect();
-        let rules = ChannelAccess { allow_users: texts(allow_users), owners: texts(owners), owner_chats: Vec::new() };
+        let rules = ChannelAccess { allow_users: texts(allow_users), owners: texts(owners), ..ChannelAccess::default() };
         AccessPolicy::new([(channel(), rules)])
     }
 
@@ -175,6 +178,20 @@ mod tests {
             [("telegram:1", true), ("telegram:-100", false), ("web:a", true), ("console:main", false)]
         {
             assert_eq!(access.is_owner_chat(&chat.parse().unwrap()), is_owners, "{chat}");
+        }
+    }
+
+    /// Catches: an owner who reads the remedy in their chat and not in its topics. On other channels what is named like a topic
+    /// may have other readers.
+    #[test]
+    fn topics_of_owners_chats_are_private_where_the_channel_says_so() {
+        for has_private_topics in [true, false] {
+            let owner_chats = vec!["telegram:1".parse().unwrap()];
+            let rules = ChannelAccess { owner_chats, has_private_topics, ..ChannelAccess::default() };
+            let access = AccessPolicy::new([(channel(), rules)]);
+            for (topic, is_owners) in [("telegram:1/7", has_private_topics), ("telegram:-1/7", false), ("telegram:12/7", false)] {
+                assert_eq!(access.is_owner_chat(&topic.parse().unwrap()), is_owners, "{topic} {has_private_topics}");
+            }
         }
     }
 

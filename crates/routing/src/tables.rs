@@ -58,6 +58,9 @@ pub fn telegram() -> ChannelCapabilities {
     }
 }
 
+/// How Telegram shows a growing reply by drafts, at our interval for edits. sendMessageDraft: "a temporary 30-second preview".
+pub const TELEGRAM_DRAFTS: StreamRule = StreamRule::Previews { interval_ms: 1_100, ttl_ms: 30_000 };
+
 /// Telegram through a Bot API server of one's own, which takes files of up to 2000 MB.
 #[must_use]
 pub fn telegram_local_server() -> ChannelCapabilities {

@@ -42,6 +42,11 @@ impl ApiError {
         }
     }
 
+    /// Whether the server, which knows the token, doesn't have the method: it is of an older Bot API.
+    pub(crate) fn is_unknown_method(&self) -> bool {
+        self.code == 404
+    }
+
     /// Whether the request's path is unknown: that of a token that was never issued, or of a method that the server doesn't
     /// have.
     pub(super) fn is_unknown_path(&self) -> bool {

@@ -293,7 +293,7 @@ fn file_upload(item: &FileItem, index: usize) -> (FileUpload, InputFile) {
 }
 
 /// Renders a text for sending. If nothing of it would be visible, it is sent unrendered.
-fn render_text(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option<ParseMode>) {
+pub(super) fn render_text(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option<ParseMode>) {
     match markup {
         Markup::Plain => (text.to_owned(), None),
         Markup::Rich | Markup::Blocks => {

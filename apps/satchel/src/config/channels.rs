@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId,
-    capabilities::{BlockOffer, BlockRule, LookupRule},
+    capabilities::{BlockOffer, BlockRule, LookupRule, StreamRule},
 };
 use satchel_intake::access::ChannelAccess;
 use satchel_nats::{NatsGroups, is_sender_id};
@@ -91,7 +91,19 @@ pub struct TelegramConfig {
     /// Whether tables, formulas and lists are shown as such, as rich messages. `ask`: in each chat a person decides, who is
     /// shown a sample; `auto`: they are, unless a person turns them off; `off`: never. Some apps show nothing of rich messages.
     rich_messages: RichMessagesMode,
+    /// How a reply is shown while the model writes it. `edits`: in a message that is edited. `drafts`: in private chats as
+    /// a draft of Telegram's own, which is no message until the reply is complete; in groups as with `edits`. `off`: not.
+    streaming: StreamingMode,
     limits: TelegramLimits,
+}
+
+/// How a reply is shown while the model writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum StreamingMode {
+    Edits,
+    Drafts,
+    Off,
 }
 
 /// Whether messages that may have arrived are looked for.
@@ -225,6 +237,7 @@ impl Default for TelegramConfig {
             webhook_listen: ListenAddress(Some(WEBHOOK_LISTEN)),
             look_up: LookUpMode::On,
             rich_messages: RichMessagesMode::Ask,
+            streaming: StreamingMode::Edits,
             limits: TelegramLimits::default(),
         }
     }
@@ -263,7 +276,12 @@ impl TelegramConfig {
             RichMessagesMode::Auto => BlockOffer::Auto,
         };
         let blocks = table.blocks.map(|rule| BlockRule { offer, ..rule });
-        self.limits.apply(ChannelCapabilities { look_up, blocks, ..table })
+        let stream = match self.streaming {
+            StreamingMode::Edits => table.stream,
+            StreamingMode::Drafts => tables::TELEGRAM_DRAFTS,
+            StreamingMode::Off => StreamRule::None,
+        };
+        self.limits.apply(ChannelCapabilities { look_up, blocks, stream, ..table })
     }
 
     /// Whether people choose if they get rich messages.
@@ -272,9 +290,10 @@ impl TelegramConfig {
         self.rich_messages != RichMessagesMode::Off
     }
 
-    /// Who may talk. An owner's private chat has the owner's id.
+    /// Who may talk. An owner's private chat has the owner's id, and so have its topics, in which nobody else reads either.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
-        channel_access("telegram", &self.allow_users, &self.owners, |id| id.to_owned())
+        let (channel, access) = channel_access("telegram", &self.allow_users, &self.owners, |id| id.to_owned());
+        (channel, ChannelAccess { has_private_topics: true, ..access })
     }
 
     /// The agents of chats.
@@ -352,7 +371,7 @@ fn channel_access(
     };
     let owner_chats = owners.0.iter().filter_map(owner_chat).collect();
     let (allow_users, owners) = (allow_users.0.clone(), owners.0.clone());
-    (channel, ChannelAccess { allow_users, owners, owner_chats })
+    (channel, ChannelAccess { allow_users, owners, owner_chats, has_private_topics: false })
 }
 
 fn chat_agents(keys: ConversationKeys, agents: &ChatAgents) -> HashMap<ConversationId, String> {

@@ -12,7 +12,7 @@ use crate::access::{ChannelAccess, IMPLICIT_OWNER_ID};
 const MINUTE: i64 = 60_000;
 
 fn access() -> AccessPolicy {
-    let rules = ChannelAccess { allow_users: vec!["*".into()], owners: vec!["1".into()], owner_chats: Vec::new() };
+    let rules = ChannelAccess { allow_users: vec!["*".into()], owners: vec!["1".into()], ..ChannelAccess::default() };
     let own = ["console:main", "web:a"].map(|conversation| place(conversation).channel().clone());
     AccessPolicy::new([(place("telegram:1").channel().clone(), rules)]).with_owner_on(own)
 }

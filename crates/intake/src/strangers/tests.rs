@@ -26,6 +26,7 @@ fn rules() -> AccessPolicy {
         allow_users: vec!["@ada".into()],
         owners: vec!["1".into()],
         owner_chats: vec!["telegram:1".parse().unwrap()],
+        has_private_topics: true,
     };
     AccessPolicy::new([("telegram:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone(), rules)])
 }
