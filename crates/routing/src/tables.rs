@@ -201,6 +201,7 @@ mod tests {
         assert_eq!(telegram().grouping, GroupingRule::Albums { max: 10 });
         assert_eq!(discord().grouping, GroupingRule::Messages { max: 10, with_text: true });
         assert_eq!(telegram().text.entities, Some(100));
+        assert_eq!(TELEGRAM_DRAFTS, StreamRule::Previews { interval_ms: 1_100, ttl_ms: 30_000 });
     }
 
     #[test]

@@ -27,6 +27,18 @@ fn meaning(error: CallError, operation: ApiOperation) -> String {
 }
 
 #[rstest]
+#[case(404, "Not Found: method not found", "forbidden")]
+#[case(400, "Bad Request: TEXTDRAFT_PEER_INVALID", "forbidden")]
+#[case(400, "Bad Request: message thread not found", "forbidden")]
+#[case(400, "Bad Request: can't parse entities: Unsupported start tag", "BadMarkup")]
+#[case(400, "Bad Request: message is too long", "TooLarge { limit: None }")]
+#[case(400, "Bad Request: something new", "Other")]
+#[case(500, "Internal Server Error", "in doubt")]
+fn answers_to_a_draft(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(code, description), ApiOperation::Draft), expected, "{description}");
+}
+
+#[rstest]
 #[case(500, "Internal Server Error", "in doubt")]
 #[case(500, "Internal Server Error: restart", "in doubt")]
 #[case(502, "Bad Gateway", "in doubt")]
@@ -176,7 +188,6 @@ fn user_reason_is_worded_for_the_person() {
 #[case(400, "Bad Request: chat not found", "forbidden")]
 #[case(400, "Bad Request: not enough rights to send text messages to the chat", "forbidden")]
 #[case(400, "Bad Request: TOPIC_CLOSED", "topic gone, not allowed: the topic is closed")]
-#[case(429, "Too Many Requests: retry after 3", "not sent")]
 #[case(500, "Internal Server Error: restart", "in doubt")]
 fn answers_to_a_rich_message(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
     assert_eq!(meaning(no(code, description), ApiOperation::RichText), expected);

@@ -4,6 +4,7 @@
 
 mod contents;
 mod contract;
+mod drafts;
 mod lookup;
 mod pace;
 mod platform;

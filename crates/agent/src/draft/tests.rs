@@ -64,6 +64,11 @@ fn open_with(capabilities: ChannelCapabilities, interim_text: InterimText) -> Sc
         Ok(vec![MessageRef("m1".into())])
     });
     let edited = Arc::clone(&shown);
+    let previewed = Arc::clone(&shown);
+    channel.expect_show_preview().returning(move |request| {
+        previewed.lock().unwrap().push(format!("preview: {}", request.text));
+        Ok(())
+    });
     channel.expect_edit().returning(move |_, request| {
         show(&edited, &request.content);
         Ok(Vec::new())
@@ -222,6 +227,26 @@ async fn running_tools_are_named_until_text_arrives() {
     scene.passes().await;
     let with_tools = "Looking.\n```\n```\n\n… file_read, attachment.get";
     assert_eq!(scene.messages(), ["… file_list", with_tools, "Looking.\n```\n```\n\nDone."]);
+}
+
+/// Catches: a tool, or a task of several, that works longer than a preview of the text before it is seen.
+#[tokio::test(start_paused = true)]
+async fn tools_and_tasks_are_shown_in_messages_where_text_is_previewed() {
+    let previews = ChannelCapabilities { stream: tables::TELEGRAM_DRAFTS, ..tables::telegram() };
+    let mut scene = open(previews.clone());
+    scene.writes("Looking.").await;
+    scene.passes().await;
+    scene.shows_tools(&["file_read"]);
+    scene.passes().await;
+    scene.begins_message(1);
+    scene.writes("Done.").await;
+    scene.passes().await;
+    assert_eq!(scene.messages(), ["preview: Looking.", "Looking.\n\n… file_read", "Looking.\n\nDone."]);
+
+    let mut tasks = open(previews);
+    tasks.deltas.show_task("report", 1, 2);
+    tasks.passes().await;
+    assert_eq!(tasks.messages(), ["… report (1 of 2)"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -146,6 +146,11 @@ async fn refused_rich_messages_survive_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn previewed_reply_survives_crash() {
+    run_short_matrix(ShortScenarioKind::Previewed, Arc::new(MatrixStorage::Disk)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turn_on_servers_survives_crash() {
     let Some(storage) = required(MatrixStorage::start_servers().await) else { return };
     run_matrix(MatrixPlatform::Telegram, Arc::new(storage)).await;

@@ -85,12 +85,21 @@ async fn tool_call_and_outcome_cost_one_commit_each() {
     );
 }
 
-#[tokio::test]
-async fn streamed_reply_costs_two_more_commits() {
+fn growing_answer() -> ScriptedAnswer {
     let slowly =
         ["It ", "grows ", "slowly."].map(|word| [ScriptedPiece::Text(word.to_owned()), ScriptedPiece::WaitMs(40)]);
-    let growing = scripted_answer(slowly.into_iter().flatten().collect());
-    assert_eq!(count_commits(vec![growing], StreamRule::Edits { interval_ms: 20 }, Vec::new()).await, (5, 1));
+    scripted_answer(slowly.into_iter().flatten().collect())
+}
+
+#[tokio::test]
+async fn streamed_reply_costs_two_more_commits() {
+    assert_eq!(count_commits(vec![growing_answer()], StreamRule::Edits { interval_ms: 20 }, Vec::new()).await, (5, 1));
+}
+
+#[tokio::test]
+async fn previewed_reply_costs_no_further_commit() {
+    let previews = StreamRule::Previews { interval_ms: 20, ttl_ms: 30_000 };
+    assert_eq!(count_commits(vec![growing_answer()], previews, Vec::new()).await, (3, 1));
 }
 
 #[tokio::test]

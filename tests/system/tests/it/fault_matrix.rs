@@ -69,6 +69,10 @@ impl DeliveryFate {
     /// Whether the fault can meet the request of a column at all.
     fn is_applicable(&self, column: Column, platform: FaultPlatform) -> bool {
         let has_keys = platform.has_keys();
+        // Discord has no previews.
+        if column == Column::Preview && has_keys {
+            return false;
+        }
         if !has_keys && (self.key_ttl.is_some() || column == Column::Bundle) {
             return false;
         }

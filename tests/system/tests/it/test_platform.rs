@@ -241,6 +241,15 @@ impl TestPlatform {
         }
     }
 
+    /// Whether a person has seen something of the product in a conversation, and be it a preview.
+    pub(crate) fn shows_something(&self, conversation: &ConversationId) -> bool {
+        let has_preview = match self {
+            Self::Telegram(telegram) => !telegram.transcript().drafts(platform_id(conversation)).is_empty(),
+            Self::Discord(_) => false,
+        };
+        has_preview || self.transcript().visible(conversation).any(|message| message.own)
+    }
+
     /// The bot's texts in a conversation, with marks where Telegram formats them: on Discord they are Markdown already.
     pub(crate) fn marked_texts(&self, conversation: &ConversationId) -> Vec<String> {
         match self {

@@ -1,5 +1,6 @@
 //! A draft against a scripted platform: what is committed, what is shown, and when.
 
+mod previews;
 mod scene;
 
 use satchel_domain::{

@@ -1,6 +1,6 @@
 //! Short scenarios on Telegram: messages of every form, a group that migrates, a topic that is deleted, a tool that needs a
 //! confirmation, a script that is stopped, a chain of tasks, a reminder, a notification of another program, a file behind its
-//! question, and tables as rich messages.
+//! question, tables as rich messages, and a reply that is shown by previews.
 
 use std::{
     collections::BTreeSet,
@@ -70,10 +70,12 @@ pub(crate) enum ShortScenarioKind {
     Rich,
     /// The same on a server that knows none: each is refused first, and its text is sent.
     RichRefused,
+    /// A reply that is shown by previews while it grows.
+    Previewed,
 }
 
 impl ShortScenarioKind {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Arrivals,
         Self::Moved,
         Self::TopicDeleted,
@@ -85,6 +87,7 @@ impl ShortScenarioKind {
         Self::Joined,
         Self::Rich,
         Self::RichRefused,
+        Self::Previewed,
     ];
 }
 
@@ -97,6 +100,10 @@ const ANSWERS_TO_EACH: [&str; 2] = ["I have no file.", "I have a file."];
 
 /// How long the model takes to answer the question alone: longer than its file takes to arrive.
 const ANSWERING_TIME_MS: u64 = 900;
+
+/// What the model writes in [`ShortScenarioKind::Previewed`], and how long it takes from one piece to the next.
+const PREVIEWED_PIECES: [&str; 3] = ["It grows", " and grows", " until it is complete."];
+const WRITING_TIME_MS: u64 = 150;
 
 /// The tasks of [`ShortScenarioKind::Task`].
 const PLAYBOOK: &str = "\
@@ -172,6 +179,10 @@ impl ShortScenario {
                 scripted_answer("judge: It is painted.", [text_piece("A fine cat.")]),
             ],
             ShortScenarioKind::Reminded => Vec::new(),
+            ShortScenarioKind::Previewed => {
+                let pieces = PREVIEWED_PIECES.map(|piece| [text_piece(piece), ScriptedPiece::WaitMs(WRITING_TIME_MS)]);
+                vec![scripted_answer("write", pieces.into_iter().flatten())]
+            }
             ShortScenarioKind::Joined => vec![
                 scripted_answer(&format!("{QUESTION}\n{FILE_CAPTION}"), [text_piece(ANSWER_TO_BOTH)]),
                 scripted_answer(QUESTION, [ScriptedPiece::WaitMs(ANSWERING_TIME_MS), text_piece(ANSWERS_TO_EACH[0])]),
@@ -222,7 +233,8 @@ impl Scenario for ShortScenario {
                 ShortScenarioKind::TopicDeleted
                 | ShortScenarioKind::Confirmed
                 | ShortScenarioKind::Stopped
-                | ShortScenarioKind::Task => 1,
+                | ShortScenarioKind::Task
+                | ShortScenarioKind::Previewed => 1,
             },
             script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
             playbook: (self.kind == ShortScenarioKind::Task).then(|| PLAYBOOK.to_owned()),
@@ -267,6 +279,9 @@ impl Scenario for ShortScenario {
                 // With a file each is a turn of its own.
                 telegram.person_sends(PERSON, PERSON, document("first.txt", "planets"));
                 telegram.person_sends(PERSON, PERSON, document("second.txt", "rivers"));
+            }
+            ShortScenarioKind::Previewed => {
+                telegram.person_says(PERSON, PERSON, "write");
             }
             ShortScenarioKind::Joined => {
                 telegram.person_says(PERSON, PERSON, QUESTION);
@@ -336,6 +351,9 @@ impl Scenario for ShortScenario {
         {
             matrix_report.other_problems.push(format!("nobody told the person that {OVERSIZED_FILE} was not taken"));
         }
+        if self.kind == ShortScenarioKind::Previewed {
+            check_previewed(outcome, &mut matrix_report);
+        }
         if report.endings.iter().any(|ending| ending != "done") {
             matrix_report.other_problems.push(format!("the turns ended as {:?}", report.endings));
         }
@@ -353,7 +371,10 @@ impl ShortScenario {
         let rules = PlatformRules::for_platform(ChannelAdapter::Telegram).capabilities();
         let is_rich = matches!(self.kind, ShortScenarioKind::Rich | ShortScenarioKind::RichRefused);
         ChannelCapabilities {
-            stream: StreamRule::None,
+            stream: match self.kind {
+                ShortScenarioKind::Previewed => StreamRule::Previews { interval_ms: 20, ttl_ms: 30_000 },
+                _ => StreamRule::None,
+            },
             joins_messages: self.kind == ShortScenarioKind::Joined,
             ..rules.with_block_choice(is_rich.then_some(true))
         }
@@ -416,6 +437,17 @@ fn check_joined(outcome: &RunOutcome, report: &CrashReport, matrix_report: &mut 
     }
     count_duplicates(outcome, matrix_report);
     matrix_report.other_problems.extend(records::missing_blobs(outcome, report));
+}
+
+/// Nothing stood in the chat but the reply, however far it had grown when its process died.
+fn check_previewed(outcome: &RunOutcome, matrix_report: &mut MatrixReport) {
+    let is_unfinished = |message: &&TranscriptMessage| {
+        message.own && !(message.edits.is_empty() && message.contents.text.ends_with(PREVIEWED_PIECES[2]))
+    };
+    let unfinished: Vec<_> = outcome.transcript.conversations.values().flatten().filter(is_unfinished).collect();
+    if !unfinished.is_empty() {
+        matrix_report.other_problems.push(format!("a part of the reply stood in the chat: {unfinished:#?}"));
+    }
 }
 
 /// The person reads that the reminder is made, and gets it once. When it is due depends on when it was made.

@@ -167,6 +167,7 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
         ShortScenarioKind::Joined => {
             &["channel.fetch", "ledger.join_turns", "ledger.next_turn", "ledger.store_file", "ledger.complete_turn"]
         }
+        ShortScenarioKind::Previewed => &["channel.show_preview", "channel.post", "ledger.complete_turn"],
         ShortScenarioKind::Stopped => &["ledger.register_files", "ledger.list_queued_behind", "ledger.complete_turn"],
     }
 }

@@ -82,10 +82,12 @@ pub(crate) enum Column {
     Rich,
     /// The edit by which a growing reply becomes one.
     RichEdit,
+    /// The beginning of a reply that is shown by previews, which are no messages.
+    Preview,
 }
 
 impl Column {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Text,
         Self::Voice,
         Self::File,
@@ -95,6 +97,7 @@ impl Column {
         Self::Edit,
         Self::Rich,
         Self::RichEdit,
+        Self::Preview,
     ];
 
     /// Whether the reply is a rich message.
@@ -104,7 +107,7 @@ impl Column {
 
     /// Whether it is shown while it grows.
     fn is_streamed(self) -> bool {
-        matches!(self, Self::Stream | Self::Edit | Self::RichEdit)
+        matches!(self, Self::Stream | Self::Edit | Self::RichEdit | Self::Preview)
     }
 
     /// What the model writes.
@@ -114,7 +117,7 @@ impl Column {
 
     fn request(self) -> (Operation, u64) {
         match self {
-            Self::Text | Self::Bundle | Self::Stream | Self::Rich => (Operation::Send, 1),
+            Self::Text | Self::Bundle | Self::Stream | Self::Rich | Self::Preview => (Operation::Send, 1),
             Self::Voice => (Operation::Send, 2),
             Self::File | Self::Album => (Operation::Send, 3),
             Self::Edit | Self::RichEdit => (Operation::Edit, 1),
@@ -130,6 +133,7 @@ impl Column {
             Self::Album => "sendMediaGroup",
             Self::Edit | Self::RichEdit => "editMessageText",
             Self::Rich => "sendRichMessage",
+            Self::Preview => "sendMessageDraft",
         }
     }
 
@@ -138,9 +142,14 @@ impl Column {
         let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
         match self {
             Self::Album | Self::Bundle => vec![photo(1), photo(2), photo(3), document(1)],
-            Self::Text | Self::Voice | Self::File | Self::Stream | Self::Edit | Self::Rich | Self::RichEdit => {
-                vec![document(1)]
-            }
+            Self::Text
+            | Self::Voice
+            | Self::File
+            | Self::Stream
+            | Self::Edit
+            | Self::Rich
+            | Self::RichEdit
+            | Self::Preview => vec![document(1)],
         }
     }
 
@@ -214,9 +223,10 @@ pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
     let platform = Arc::new(TestPlatform::open(rules.clone()).await);
     let conversation = TestPlatform::conversation(adapter);
     // The streamed message grows once; its only edit is the last.
-    let stream = match cell.column.is_streamed() {
-        true => StreamRule::Edits { interval_ms: 60_000 },
-        false => StreamRule::None,
+    let stream = match cell.column {
+        Column::Stream | Column::Edit | Column::RichEdit => StreamRule::Edits { interval_ms: 60_000 },
+        Column::Preview => StreamRule::Previews { interval_ms: 60_000, ttl_ms: 60_000 },
+        _ => StreamRule::None,
     };
     let reads_blocks = cell.column.is_rich().then_some(true);
     let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities().with_block_choice(reads_blocks) };
@@ -360,10 +370,7 @@ impl LanguageModel for DraftModel {
 
 /// Waits until anything of the product is on the platform, or the platform is gone.
 async fn wait_until_shown(platform: &Weak<TestPlatform>, conversation: &ConversationId) {
-    while platform
-        .upgrade()
-        .is_some_and(|platform| platform.transcript().visible(conversation).all(|message| !message.own))
-    {
+    while platform.upgrade().is_some_and(|platform| !platform.shows_something(conversation)) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -17,7 +17,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Channel, FetchedFile, FileFetchError, HolderId, Lease, LedgerError, LookupOutcome, LookupRequest,
-    MockBlobs, MockEventBus, MockLedger, PostRequest, TokioClock,
+    MockBlobs, MockEventBus, MockLedger, PostRequest, PreviewRequest, TokioClock,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +43,7 @@ pub(super) fn opened() -> Part {
 pub(super) struct Stage {
     pub(super) capabilities: ChannelCapabilities,
     pub(super) earlier: Option<Part>,
+    pub(super) previews: Vec<Result<(), SendError>>,
     pub(super) sends: Vec<Answer>,
     pub(super) edits: Vec<Answer>,
     /// How long the platform takes for an answer.
@@ -63,6 +64,7 @@ impl Default for Stage {
                 ..tables::telegram()
             },
             earlier: None,
+            previews: Vec::new(),
             sends: Vec::new(),
             edits: Vec::new(),
             takes_ms: 0,
@@ -99,6 +101,7 @@ impl Log {
 struct Platform {
     log: Log,
     takes: Duration,
+    previews: Mutex<VecDeque<Result<(), SendError>>>,
     sends: Mutex<VecDeque<Answer>>,
     edits: Mutex<VecDeque<Answer>>,
     capabilities: ChannelCapabilities,
@@ -140,6 +143,14 @@ impl Channel for Platform {
         assert!(!self.panics, "as the test wants it");
         self.log.push(format!("edit {message}: {}", text_of(request)));
         self.answer(&self.edits).await
+    }
+
+    async fn show_preview(&self, request: &PreviewRequest) -> Result<(), SendError> {
+        assert_eq!(request.turn, TURN);
+        self.log.push(format!("preview: {}", request.text));
+        // Under paused time.
+        tokio::time::sleep(self.takes).await;
+        self.previews.lock().unwrap().pop_front().unwrap_or(Ok(()))
     }
 
     async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
@@ -198,6 +209,7 @@ impl Stage {
         let platform = Platform {
             log: log.clone(),
             takes: Duration::from_millis(self.takes_ms),
+            previews: Mutex::new(self.previews.into()),
             sends: Mutex::new(self.sends.into()),
             edits: Mutex::new(self.edits.into()),
             capabilities: self.capabilities.clone(),
@@ -229,6 +241,11 @@ impl Scene {
     /// The model writes a piece.
     pub(super) fn writes(&self, piece: &str) {
         self.draft().update(|text| text.push_str(piece));
+    }
+
+    /// The model calls a tool, which is shown below what it wrote.
+    pub(super) fn calls_tool(&self, tool: &str) {
+        self.draft().update_in_message(|text| text.push_str(tool));
     }
 
     /// The model begins its next message.
@@ -272,7 +289,7 @@ impl Scene {
 
     /// What reached the platform, and when.
     pub(super) fn calls(&self) -> Vec<(u64, String)> {
-        let is_call = |line: &str| line.starts_with("send") || line.starts_with("edit");
+        let is_call = |line: &str| ["send", "edit", "preview"].iter().any(|call| line.starts_with(call));
         self.log.lines().iter().filter(|(_, line)| is_call(line)).cloned().collect()
     }
 }
