@@ -271,7 +271,9 @@ impl TelegramChannel {
     /// chat"), and edits in groups are slower.
     fn stream_rule(&self, address: ConversationAddress) -> StreamRule {
         let rule = match self.capabilities.stream {
-            StreamRule::Previews { interval_ms, .. } if address.is_group() || self.lacks_drafts.load(Ordering::Relaxed) => {
+            StreamRule::Previews { interval_ms, .. }
+                if address.is_group() || self.lacks_drafts.load(Ordering::Relaxed) =>
+            {
                 StreamRule::Edits { interval_ms }
             }
             rule => rule,
@@ -287,7 +289,9 @@ impl TelegramChannel {
     fn record_draft_refusal(&self, error: &CallError) {
         let is_unknown = matches!(error, CallError::Refused(refusal) if refusal.is_unknown_method());
         if is_unknown && !self.lacks_drafts.swap(true, Ordering::Relaxed) {
-            tracing::warn!("the Bot API's server is too old for drafts; replies grow by edits until Satchel is restarted");
+            tracing::warn!(
+                "the Bot API's server is too old for drafts; replies grow by edits until Satchel is restarted"
+            );
         }
     }
 
@@ -408,7 +412,7 @@ impl Channel for TelegramChannel {
             Err(CallOutcome::Migrated { .. }) => {
                 Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() })
             }
-            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error)) => {
+            Err(CallOutcome::Failed(error) | CallOutcome::TopicGone(error) | CallOutcome::RichUnknown(error)) => {
                 self.record_limits(address, &error);
                 Err(error)
             }

@@ -260,7 +260,9 @@ impl StreamRule {
     #[must_use]
     pub fn edit_interval(self) -> Option<Duration> {
         match self {
-            Self::Edits { interval_ms } | Self::Previews { interval_ms, .. } => Some(Duration::from_millis(interval_ms)),
+            Self::Edits { interval_ms } | Self::Previews { interval_ms, .. } => {
+                Some(Duration::from_millis(interval_ms))
+            }
             Self::Deltas | Self::None => None,
         }
     }
@@ -269,10 +271,9 @@ impl StreamRule {
     #[must_use]
     pub fn preview_rule(self) -> Option<PreviewRule> {
         match self {
-            Self::Previews { interval_ms, ttl_ms } => Some(PreviewRule {
-                interval: Duration::from_millis(interval_ms),
-                ttl: Duration::from_millis(ttl_ms),
-            }),
+            Self::Previews { interval_ms, ttl_ms } => {
+                Some(PreviewRule { interval: Duration::from_millis(interval_ms), ttl: Duration::from_millis(ttl_ms) })
+            }
             Self::Edits { .. } | Self::Deltas | Self::None => None,
         }
     }

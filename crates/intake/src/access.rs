@@ -125,7 +125,8 @@ mod tests {
 
     fn access(allow_users: &[&str], owners: &[&str]) -> AccessPolicy {
         let texts = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect();
-        let rules = ChannelAccess { allow_users: texts(allow_users), owners: texts(owners), ..ChannelAccess::default() };
+        let rules =
+            ChannelAccess { allow_users: texts(allow_users), owners: texts(owners), ..ChannelAccess::default() };
         AccessPolicy::new([(channel(), rules)])
     }
 
@@ -189,7 +190,9 @@ mod tests {
             let owner_chats = vec!["telegram:1".parse().unwrap()];
             let rules = ChannelAccess { owner_chats, has_private_topics, ..ChannelAccess::default() };
             let access = AccessPolicy::new([(channel(), rules)]);
-            for (topic, is_owners) in [("telegram:1/7", has_private_topics), ("telegram:-1/7", false), ("telegram:12/7", false)] {
+            for (topic, is_owners) in
+                [("telegram:1/7", has_private_topics), ("telegram:-1/7", false), ("telegram:12/7", false)]
+            {
                 assert_eq!(access.is_owner_chat(&topic.parse().unwrap()), is_owners, "{topic} {has_private_topics}");
             }
         }

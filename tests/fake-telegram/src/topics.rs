@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::{
     FakeTelegram,
     call::ReceivedCall,
+    drafts,
     message::ChatKind,
     platform_state::PlatformState,
     refusal::{ApiRefusal, bad},
@@ -42,7 +43,12 @@ impl FakeTelegram {
     /// Lets a person give a topic of their private chat another name, of which a service message tells in it.
     pub fn rename_private_topic(&self, person: i64, topic: i64, name: &str) {
         let mut state = self.state();
-        state.platform.chat_mut(person).topics.insert(topic, name.to_owned()).expect("a test renames a topic that it made");
+        state
+            .platform
+            .chat_mut(person)
+            .topics
+            .insert(topic, name.to_owned())
+            .expect("a test renames a topic that it made");
         let id = state.platform.add_service(person, person, "forum_topic_edited", json!({ "name": name }));
         state.platform.messages.get_mut(&(person, id)).expect("it was added").thread = Some(topic);
         state.tell(person, id);
@@ -69,6 +75,7 @@ impl FakeTelegram {
         let chat = state.platform.chat_mut(forum);
         chat.topics.remove(&topic).expect("a test deletes a topic that it made");
         chat.closed_topics.remove(&topic);
+        drafts::end(&mut chat.drafts, Some(topic));
         let messages = state.platform.messages.range_mut((forum, 0)..=(forum, i64::MAX));
         messages.filter(|(_, message)| message.thread == Some(topic)).for_each(|(_, message)| message.deleted = true);
     }

@@ -64,7 +64,8 @@ mod tests {
     fn draft_is_the_documented_call() {
         let limit = satchel_routing::tables::telegram().text;
         let compose = |topic: Option<i32>| {
-            let address = ConversationAddress { chat: ChatId(4711), topic: topic.map(|topic| ThreadId(MessageId(topic))) };
+            let address =
+                ConversationAddress { chat: ChatId(4711), topic: topic.map(|topic| ThreadId(MessageId(topic))) };
             let composed = compose_draft(TurnId(Uuid::from_u128(7)), "a **b**", address, &limit);
             serde_json::to_value(composed).unwrap()
         };

@@ -49,7 +49,7 @@ pub struct Preview {
     /// When it may be shown again.
     next_at: Timestamp,
     /// Whether a call may have brought a text to the person.
-    may_be_seen: bool,
+    may_be_visible: bool,
     is_abandoned: bool,
 }
 
@@ -60,7 +60,7 @@ impl Default for Preview {
             news_at: Timestamp(0),
             shown: None,
             next_at: Timestamp(0),
-            may_be_seen: false,
+            may_be_visible: false,
             is_abandoned: false,
         }
     }
@@ -69,8 +69,8 @@ impl Default for Preview {
 impl Preview {
     /// Returns whether the person may have seen something of the reply.
     #[must_use]
-    pub fn may_be_seen(&self) -> bool {
-        self.may_be_seen
+    pub fn may_be_visible(&self) -> bool {
+        self.may_be_visible
     }
 
     /// Returns whether the reply grows in a message instead.
@@ -119,14 +119,16 @@ impl Preview {
             // What got lost comes with the next one, or with the reply.
             Ok(()) | Err(SendError::InDoubt { .. }) => {
                 self.shown = Some((excerpt.to_owned(), now));
-                self.may_be_seen = true;
+                self.may_be_visible = true;
             }
             // The call of a closed channel costs nothing.
             Err(error @ (SendError::NotSent { .. } | SendError::AccountRefused { .. })) => {
                 let floor = Duration::from_millis(error.retry_after_ms().unwrap_or(0));
                 self.next_at = now.saturating_add(rule.interval.max(floor));
             }
-            Err(SendError::Refused { .. } | SendError::Forbidden { .. } | SendError::Unreadable { .. }) => self.abandon(),
+            Err(SendError::Refused { .. } | SendError::Forbidden { .. } | SendError::Unreadable { .. }) => {
+                self.abandon()
+            }
         }
     }
 }
@@ -159,7 +161,7 @@ mod tests {
         let mut preview = showing();
         assert_eq!(step(&mut preview, "Hello.", 0), PreviewStep::Wait(at(1)));
         assert_eq!(step(&mut preview, "Hello. You", 1), PreviewStep::Show);
-        assert!(preview.may_be_seen());
+        assert!(preview.may_be_visible());
     }
 
     #[test]
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn refusal_ends_the_preview_and_doubt_does_not() {
         let refused = SendError::Refused { refusal: Refusal::BadMarkup, reason: "no".to_owned() };
-        for (answer, is_abandoned, may_be_seen) in [
+        for (answer, is_abandoned, may_be_visible) in [
             (Err(refused), true, false),
             (Err(SendError::Forbidden { reason: "no".to_owned() }), true, false),
             (Err(SendError::AccountRefused { reason: "no".to_owned() }), false, false),
@@ -204,7 +206,11 @@ mod tests {
         ] {
             let mut preview = Preview::default();
             preview.on_answer("Hello", answer.clone(), at(0), RULE);
-            assert_eq!((preview.is_abandoned(), preview.may_be_seen()), (is_abandoned, may_be_seen), "{answer:?}");
+            assert_eq!(
+                (preview.is_abandoned(), preview.may_be_visible()),
+                (is_abandoned, may_be_visible),
+                "{answer:?}"
+            );
         }
     }
 }

@@ -120,5 +120,8 @@ async fn person_opens_topics_in_a_private_chat_where_the_bot_has_them() {
     let sent = bot.here("sendMessage", in_topic(topic)).await.expect("a message");
     assert_eq!((&sent["message_thread_id"], &sent["is_topic_message"]), (&json!(topic), &json!(true)));
     bot.fake.delete_topic(bot.chat, topic);
-    assert_eq!(bot.here("sendMessage", in_topic(topic)).await, Err("400 Bad Request: message thread not found".to_owned()));
+    assert_eq!(
+        bot.here("sendMessage", in_topic(topic)).await,
+        Err("400 Bad Request: message thread not found".to_owned())
+    );
 }

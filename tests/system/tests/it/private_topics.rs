@@ -18,12 +18,9 @@ async fn start(settings: &str, more: &str) -> TelegramChatHarness {
 async fn converse(satchel: &TelegramChatHarness, (person, topic): (i64, i64), text: &str, expected: &str) {
     let before = satchel.telegram.transcript().visible(person).count();
     satchel.telegram.person_sends(person, person, PersonMessage::text(text).in_topic(topic));
-    let is_answer = |message: &TelegramMessage| {
-        message.thread == Some(topic) && message.words.text.starts_with(expected)
-    };
-    satchel
-        .wait_until(expected, |transcript| transcript.visible(person).skip(before).any(is_answer))
-        .await;
+    let is_answer =
+        |message: &TelegramMessage| message.thread == Some(topic) && message.words.text.starts_with(expected);
+    satchel.wait_until(expected, |transcript| transcript.visible(person).skip(before).any(is_answer)).await;
 }
 
 /// Catches: a reply outside of its topic, a model that reads what was said in another one, and a model that reads of topics that are
@@ -45,10 +42,11 @@ async fn each_topic_has_its_own_history_and_its_replies() {
     assert!(read.contains("my cat is called Tom"), "{read}");
     satchel.model.reply(ModelReply::text("Outside."));
     satchel.telegram.person_says(BOB, BOB, "and here?");
-    satchel.wait_until("a reply in the chat", |transcript| {
-        transcript.visible(BOB).any(|message| message.thread.is_none() && message.words.text == "Outside.")
-    })
-    .await;
+    satchel
+        .wait_until("a reply in the chat", |transcript| {
+            transcript.visible(BOB).any(|message| message.thread.is_none() && message.words.text == "Outside.")
+        })
+        .await;
     assert_eq!(satchel.model.requests().len(), 4, "nothing else is for the model");
 }
 
@@ -87,7 +85,9 @@ async fn locked_agent_and_rights_of_an_owner_hold_in_topics() {
     let owned = satchel.telegram.private_topic(ANN, "House");
     satchel.telegram.person_sends(ANN, ANN, PersonMessage::text("/pair list").in_topic(owned));
     let is_list = |message: &TelegramMessage| {
-        message.thread == Some(owned) && !message.words.text.contains("private chat") && !message.words.text.contains("owner can")
+        message.thread == Some(owned)
+            && !message.words.text.contains("private chat")
+            && !message.words.text.contains("owner can")
     };
     satchel.wait_until("a list", |transcript| transcript.visible(ANN).any(is_list)).await;
 }
@@ -121,7 +121,8 @@ async fn settings_of_the_person_hold_and_files_and_reminders_stay_in_the_topic()
     satchel.wait_until("an answer", |transcript| transcript.visible(BOB).count() == 1).await;
     let topic = telegram.private_topic(BOB, "Garden");
     telegram.person_sends(BOB, BOB, PersonMessage::text("/timezone").in_topic(topic));
-    let names_zone = |message: &TelegramMessage| message.thread == Some(topic) && message.words.text.contains("Asia/Tokyo");
+    let names_zone =
+        |message: &TelegramMessage| message.thread == Some(topic) && message.words.text.contains("Asia/Tokyo");
     satchel.wait_until("the time zone", |transcript| transcript.visible(BOB).any(names_zone)).await;
 
     converse(&satchel, (BOB, topic), "/remind in 1s water the plants", "I'll remind you on").await;
@@ -144,7 +145,9 @@ async fn settings_of_the_person_hold_and_files_and_reminders_stay_in_the_topic()
 async fn what_is_for_a_deleted_topic_is_read_in_its_private_chat() {
     let satchel = start("streaming: off", "").await;
     let topic = satchel.telegram.private_topic(BOB, "Cats");
-    satchel.model.reply(ModelReply::pieces([ReplyPiece::Wait(PAUSE), ReplyPiece::Text("Dinner is at seven.".to_owned())]));
+    satchel
+        .model
+        .reply(ModelReply::pieces([ReplyPiece::Wait(PAUSE), ReplyPiece::Text("Dinner is at seven.".to_owned())]));
     satchel.telegram.person_sends(BOB, BOB, PersonMessage::text("when is dinner?").in_topic(topic));
     satchel.model.wait_until(|requests| !requests.is_empty()).await.expect("the model is asked");
     satchel.telegram.delete_topic(BOB, topic);

@@ -45,8 +45,7 @@ async fn preview_in_a_topic_is_seen_there() {
     stage.telegram.enable_private_topics();
     let topic = stage.telegram.private_topic(stage.chat, "Taxes");
     stage.channel.show_preview(&preview(&format!("{}/{topic}", stage.chat), "Hello")).await.unwrap();
-    let threads: Vec<_> =
-        stage.telegram.transcript().visible_drafts(stage.chat).map(|draft| draft.thread).collect();
+    let threads: Vec<_> = stage.telegram.transcript().visible_drafts(stage.chat).map(|draft| draft.thread).collect();
     assert_eq!(threads, [Some(topic)]);
     stage.telegram.delete_topic(stage.chat, topic);
     let refused = stage.channel.show_preview(&preview(&format!("{}/{topic}", stage.chat), "Hello")).await;
@@ -82,7 +81,8 @@ async fn server_without_drafts_is_asked_once() {
 async fn refusal_of_one_draft_leaves_drafts_on() {
     let stage = stage(TelegramRules::default()).await;
     let chat = stage.chat.to_string();
-    for fault in [Fault::BadMarkup, Fault::Forbidden, Fault::RateLimit { retry_after_ms: 1_000 }, Fault::AcceptAndDrop] {
+    for fault in [Fault::BadMarkup, Fault::Forbidden, Fault::RateLimit { retry_after_ms: 1_000 }, Fault::AcceptAndDrop]
+    {
         stage.telegram.script_next("sendMessageDraft", fault);
         let answer = stage.channel.show_preview(&preview(&chat, "**Hello**")).await;
         match fault {

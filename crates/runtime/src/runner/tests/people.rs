@@ -13,7 +13,12 @@ use super::stage::{Process, Stage, message, place};
 const SECRET: &str = "the words of a stranger";
 
 fn stage() -> Stage {
-    let rules = ChannelAccess { allow_users: Vec::new(), owners: vec!["1".into()], owner_chats: vec![place("owner")], has_private_topics: false };
+    let rules = ChannelAccess {
+        allow_users: Vec::new(),
+        owners: vec!["1".into()],
+        owner_chats: vec![place("owner")],
+        has_private_topics: false,
+    };
     Stage { access: Arc::new(AccessPolicy::new([(place("owner").channel().clone(), rules)])), ..Stage::new() }
 }
 
