@@ -1,4 +1,4 @@
-//! The Telegram address of a conversation: a chat, or one topic of a forum.
+//! The Telegram address of a conversation: a chat, or one topic of a forum or of a private chat.
 
 use satchel_domain::{ChannelName, ConversationId};
 use teloxide::types::{ChatId, MessageId, ThreadId};
@@ -8,11 +8,11 @@ pub(crate) fn channel_name() -> ChannelName {
     ChannelName::new("telegram").expect("the name is lower-case letters")
 }
 
-/// A chat, or one topic of a forum.
+/// A chat, or one topic of a forum or of a private chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConversationAddress {
     pub(crate) chat: ChatId,
-    /// The topic, where the chat is a forum and this isn't its general one.
+    /// The topic, where the chat has topics and this isn't its general one.
     pub(crate) topic: Option<ThreadId>,
 }
 
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn conversation_id_round_trips_through_address() {
-        for (key, group) in [("4711", false), ("-100123", true), ("-100123/42", true)] {
+        for (key, group) in [("4711", false), ("4711/42", false), ("-100123", true), ("-100123/42", true)] {
             let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
             let address = ConversationAddress::parse(&conversation).unwrap();
             assert_eq!(address.conversation(), conversation);

@@ -5,6 +5,7 @@ mod edits;
 mod formatting;
 mod lengths;
 mod quoting;
+mod topics;
 
 use serde_json::json;
 

@@ -143,6 +143,29 @@ async fn topics_are_conversations_and_groups_need_addressing() {
 }
 
 #[tokio::test]
+async fn topics_of_a_private_chat_are_conversations_of_the_person() {
+    let bench = InboundHarness::start().await;
+    bench.fake.enable_private_topics();
+    let trip = bench.fake.private_topic(ANN, "Trip");
+    bench.fake.rename_private_topic(ANN, trip, "Trip to the sea");
+    bench.fake.person_sends(ANN, ANN, PersonMessage::text("when?").in_topic(trip));
+    let items =
+        ["a.png", "b.png"].map(|name| PersonMessage::file(FileKind::Photo, file(name, "image/png")).in_topic(trip));
+    bench.fake.person_sends_album(ANN, ANN, items.to_vec());
+    bench.fake.person_says(ANN, ANN, "and here?");
+    let came: Vec<_> = taken(&bench)
+        .await
+        .into_iter()
+        .map(|message| (message.conversation.key().to_owned(), message.group, message.text, message.files.len()))
+        .collect();
+    let in_topic = |text: &str, files| (format!("{ANN}/{trip}"), false, text.to_owned(), files);
+    let (mut topic, chat): (Vec<_>, Vec<_>) = came.into_iter().partition(|(key, ..)| key.contains('/'));
+    topic.sort();
+    assert_eq!(topic, [in_topic("", 1), in_topic("", 1), in_topic("when?", 0)]);
+    assert_eq!(chat, [(ANN.to_string(), false, "and here?".to_owned(), 0)], "of a topic's name nobody has to know");
+}
+
+#[tokio::test]
 async fn reply_to_bot_and_mentioning_album_are_addressed() {
     let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);

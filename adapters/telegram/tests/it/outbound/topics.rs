@@ -1,7 +1,7 @@
-//! What is sent to a forum's topic that was closed or deleted meanwhile.
+//! What is sent to a topic of a private chat, and to one that was closed or deleted meanwhile.
 
 use satchel_domain::Button;
-use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_fake_kit::{Fault, FaultTiming, RequestPhase};
 use satchel_fake_telegram::{ApiRefusal, PersonMessage, TelegramMessage};
 
 use super::*;
@@ -22,6 +22,15 @@ impl TopicHarness {
         let said =
             stage.telegram.person_sends(forum, stage.chat, PersonMessage::text("@satchel_fake_bot?").in_topic(topic));
         Self { stage, forum, topic, said }
+    }
+
+    /// The same in a private chat.
+    async fn private() -> Self {
+        let stage = OutboundHarness::new().await;
+        stage.telegram.enable_private_topics();
+        let (chat, topic) = (stage.chat, stage.telegram.private_topic(stage.chat, "Taxes"));
+        let said = stage.telegram.person_sends(chat, chat, PersonMessage::text("hello").in_topic(topic));
+        Self { stage, forum: chat, topic, said }
     }
 
     /// A part of a reply to the person's message.
@@ -91,6 +100,33 @@ async fn every_part_for_a_closed_topic_goes_to_its_chat() {
     harness.stage.telegram.reopen_topic(harness.forum, harness.topic);
     harness.stage.channel.post(&harness.reply(text("again"))).await.unwrap();
     assert_eq!(harness.sent().last().unwrap().thread, Some(harness.topic), "it is tried again each time");
+}
+
+/// Catches: a reply, a file or a sign of activity that a person looks for in vain in the topic of their chat.
+#[tokio::test]
+async fn every_part_goes_to_its_topic_of_a_private_chat_until_that_is_deleted() {
+    let harness = TopicHarness::private().await;
+    let (stage, topic) = (&harness.stage, harness.topic);
+    let shown = stage.telegram.on_nth("sendChatAction", 1, RequestPhase::Performed);
+    let conversation = conversation(&format!("{}/{topic}", stage.chat));
+    stage.channel.show_activity(&conversation, satchel_ports::Activity::Writing).await;
+    shown.await.unwrap();
+    for part in harness.parts().await {
+        stage.channel.post(&part).await.unwrap();
+    }
+    let places: Vec<_> = harness.sent().iter().map(|message| (message.thread, message.reply_to)).collect();
+    assert_eq!(places, vec![(Some(topic), Some(harness.said)); 7]);
+    let calls = stage.telegram.calls();
+    let mut actions = calls.iter().filter(|call| call.method == "sendchataction").peekable();
+    assert!(actions.peek().is_some());
+    assert!(actions.all(|action| action.parameters["message_thread_id"] == topic));
+
+    stage.telegram.delete_topic(stage.chat, topic);
+    for part in harness.parts().await {
+        stage.channel.post(&part).await.unwrap();
+    }
+    let places: Vec<_> = harness.sent().iter().map(|message| (message.thread, message.reply_to)).collect();
+    assert_eq!(places, vec![(None, None); 7], "they are read in the chat");
 }
 
 /// Telegram may find the topic by the message in it while the Bot API's server doesn't find it by its number.
