@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use satchel_domain::Sender;
+use satchel_domain::{Sender, capabilities::StreamRule};
+use satchel_routing::tables;
 
 use crate::config::{ConfigSources, LoadedConfig, load_text, origin::ConfigProblems};
 
@@ -28,6 +29,9 @@ fn owners_are_asked_where_their_ids_say_how() {
     assert!(rules.is_allowed(&Sender::new("15", "Bob")) && !rules.is_allowed(&Sender::new("16", "Eve")));
     let discord = "discord:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
     assert!(access.is_owner(&discord, &Sender::new("16", "Bob")));
+    // A topic of their chat is theirs, too.
+    let is_owners = |chat: &str| access.is_owner_chat(&chat.parse().unwrap());
+    assert!(is_owners("telegram:12/7") && !is_owners("telegram:15/7") && !is_owners("telegram:-12/7"));
     let chats: Vec<String> =
         access.channel_rules(&discord).unwrap().owner_chats.iter().map(ToString::to_string).collect();
     assert_eq!(chats, ["discord:@16"], "it is opened when it is needed");
@@ -244,4 +248,18 @@ fn group_below_a_program_lists_it() {
     }
     let loaded = load_groups("    orders/x: [hr, orders]\n    team/x: [hr]\n    desk: [orders, hr]\n");
     assert!(loaded.is_ok(), "{:?}", loaded.err().map(|problems| problems.to_string()));
+}
+
+#[test]
+fn streaming_on_telegram_is_by_edits_unless_set_otherwise() {
+    let edits = tables::telegram().stream;
+    for (setting, expected) in [
+        ("log: info", edits),
+        ("telegram: { streaming: edits }", edits),
+        ("telegram: { streaming: drafts }", tables::TELEGRAM_DRAFTS),
+        ("telegram: { streaming: off }", StreamRule::None),
+    ] {
+        let loaded = load(&format!("{setting}\n")).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(loaded.config().telegram.limits().stream, expected, "{setting}");
+    }
 }
