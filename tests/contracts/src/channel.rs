@@ -21,7 +21,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     BlobHint, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
-    PostRequest,
+    PostRequest, PreviewRequest,
     ledger::{RecordedMessage, RecordedMessages},
 };
 use uuid::Uuid;
@@ -136,6 +136,7 @@ macro_rules! channel_contract {
             history_look_up_returns_only_unique_match,
             id_look_up_reports_arrival,
             id_look_up_skips_recorded_messages,
+            preview_makes_no_message,
             probe_has_no_effect,
             cancelled_call_leaves_channel_usable,
             inbound_file_is_fetched_complete,
@@ -428,6 +429,22 @@ pub async fn delete_of_deleted_message_succeeds(fixture: &dyn ChannelFixture) {
     if fixture.channel().delete(&fixture.conversation(), message).await.is_ok() {
         fixture.channel().delete(&fixture.conversation(), message).await.unwrap();
     }
+}
+
+/// Catches: a preview that stands among the messages, before the reply or beside it.
+pub async fn preview_makes_no_message(fixture: &dyn ChannelFixture) {
+    let (turn, conversation) = (TurnId(Uuid::from_u128(1)), fixture.conversation());
+    for text in ["Hel", "Hello"] {
+        let request = PreviewRequest { turn, conversation: conversation.clone(), text: text.to_owned() };
+        let answer = fixture.channel().show_preview(&request).await;
+        let has_previews = capabilities(fixture).stream.preview_rule().is_some();
+        assert!(answer.is_ok() || !has_previews, "{answer:?}");
+    }
+    assert_eq!(fixture.arrived_messages().await, []);
+    send(fixture, &text_request(fixture, 1, "Hello.")).await;
+    let arrived = fixture.arrived_messages().await;
+    let texts: Vec<&str> = arrived.iter().map(|arrived| arrived.text.trim_end()).collect();
+    assert_eq!(texts, ["Hello."]);
 }
 
 /// Catches: a probe that sends something.

@@ -24,11 +24,11 @@ async fn draft_is_seen_for_thirty_seconds_and_is_no_message() {
     assert_eq!(seen(&bot), ["Hello"], "the later one takes its place");
     assert!(bot.fake.transcript().messages(bot.chat).is_empty());
     assert!(bot.reads().contains("(satchel still writes: Hello)"), "{}", bot.reads());
-    bot.fake.clock().advance(Duration::from_secs(29));
+    bot.fake.clock().advance(Duration::from_secs(20));
     bot.ask("sendMessageDraft", draft(bot.chat, 7, "Hello again")).await;
-    bot.fake.clock().advance(Duration::from_secs(29));
+    bot.fake.clock().advance(Duration::from_secs(20));
     assert_eq!(seen(&bot), ["Hello again"]);
-    bot.fake.clock().advance(Duration::from_secs(2));
+    bot.fake.clock().advance(Duration::from_secs(10));
     assert_eq!(seen(&bot), [""; 0]);
     assert_eq!(bot.fake.transcript().drafts(bot.chat).len(), 3);
 }

@@ -64,4 +64,10 @@ impl ChannelFixture for OutboundHarness {
     }
 }
 
-satchel_contracts::channel_contract!(OutboundHarness::new().await, without: [ServerError]);
+/// With drafts, on which one promise depends.
+async fn with_drafts() -> OutboundHarness {
+    let capabilities = ChannelCapabilities { stream: tables::TELEGRAM_DRAFTS, ..unpaced() };
+    OutboundHarness::with(TelegramRules::default(), capabilities).await
+}
+
+satchel_contracts::channel_contract!(with_drafts().await, without: [ServerError]);

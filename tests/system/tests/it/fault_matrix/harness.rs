@@ -142,14 +142,11 @@ impl Column {
         let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
         match self {
             Self::Album | Self::Bundle => vec![photo(1), photo(2), photo(3), document(1)],
-            Self::Text
-            | Self::Voice
-            | Self::File
-            | Self::Stream
-            | Self::Edit
-            | Self::Rich
-            | Self::RichEdit
-            | Self::Preview => vec![document(1)],
+            Self::Text | Self::Voice | Self::File | Self::Stream | Self::Edit | Self::Rich | Self::RichEdit => {
+                vec![document(1)]
+            }
+            // With a tool, the reply would grow in a message.
+            Self::Preview => Vec::new(),
         }
     }
 
@@ -379,20 +376,21 @@ fn model_script(column: Column) -> ModelScript {
     let call = |name: &str, arguments| ScriptedPiece::Call { name: name.to_owned(), arguments };
     let when = |words: &str, pieces| ScriptedAnswer { when: Some(words.to_owned()), pieces, refuse: None };
     let paths: Vec<String> = column.files().iter().map(|file| format!("/shared/{}", file.filename)).collect();
-    let mut calls = vec![call("attachment.add", json!({"paths": paths}))];
+    let mut calls = Vec::new();
+    if !paths.is_empty() {
+        calls.push(call("attachment.add", json!({"paths": paths})));
+    }
     if column.is_spoken() {
         calls.push(call("request_voice", json!({})));
     }
     let (head, tail) = column.text().split_at(7);
     let said = |text: &str| ScriptedPiece::Text(text.to_owned());
-    ModelScript {
-        pick: AnswerOrder::ByProgress,
-        answers: vec![
-            when("first", calls),
-            when("first", vec![said(head), said(tail)]),
-            when("second", vec![said(SECOND_REPLY)]),
-        ],
+    let mut answers = Vec::new();
+    if !calls.is_empty() {
+        answers.push(when("first", calls));
     }
+    answers.extend([when("first", vec![said(head), said(tail)]), when("second", vec![said(SECOND_REPLY)])]);
+    ModelScript { pick: AnswerOrder::ByProgress, answers }
 }
 
 async fn read_parts(archive: &dyn Archive, conversation: &ConversationId) -> Vec<Part> {
