@@ -1,9 +1,9 @@
 //! The workspace on a disk: its contract, leftovers, idle `/tmp`, the operator's own directory, and swapped links.
 
 use std::{
-    fs,
+    fs::{self, File, TryLockError},
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -110,6 +110,14 @@ async fn parent_swapped_for_symlink_leaks_nothing() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "nothing was written outside");
 }
 
+fn has_locked_temp_file(directory: &Path) -> bool {
+    let is_locked = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "part"))
+        .any(|path| File::open(path).is_ok_and(is_locked))
+}
+
 #[tokio::test]
 async fn leftovers_of_the_dead_are_hidden_then_removed() {
     let fixture = Fixture::new().await;
@@ -122,7 +130,8 @@ async fn leftovers_of_the_dead_are_hidden_then_removed() {
     let (here, b) = (here(), path("/shared/dir/b"));
     let slow = fixture.workspace.write(&here, &b, receiver.boxed(), WriteMode::CreateNew, 100);
     let beside = async {
-        while count_temp_files(&dir) < 2 {
+        // Before it has its lock, it is taken for a leftover, and made anew.
+        while !has_locked_temp_file(&dir) {
             tokio::task::yield_now().await;
         }
         assert_eq!(fixture.workspace.remove_leftovers().await.unwrap(), 1);
@@ -175,7 +184,7 @@ async fn only_tmp_of_idle_conversations_is_emptied() {
     let tmp = fixture.workspace.host_directory(&here(), Mount::Tmp);
     let a_year_ago = SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
     for old in ["a", "deep/er/b", ""] {
-        fs::File::open(tmp.join(old)).unwrap().set_modified(a_year_ago).unwrap();
+        File::open(tmp.join(old)).unwrap().set_modified(a_year_ago).unwrap();
     }
     assert_eq!(fixture.workspace.sweep_tmp(&[here()], far_ahead()).await.unwrap(), 0);
     let other = "web:other".parse().unwrap();
@@ -191,7 +200,7 @@ async fn tmp_changed_since_the_look_stays() {
     write(&fixture.workspace, "/tmp/of-a-new-turn").await.unwrap();
     let tmp = fixture.workspace.host_directory(&here(), Mount::Tmp);
     for forged in ["of-a-new-turn", ""] {
-        fs::File::open(tmp.join(forged)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        File::open(tmp.join(forged)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     }
     assert_eq!(fixture.workspace.sweep_tmp(&[], read_at).await.unwrap(), 0);
     assert_eq!(fixture.workspace.sweep_tmp(&[], far_ahead()).await.unwrap(), 5);

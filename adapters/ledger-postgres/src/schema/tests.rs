@@ -12,7 +12,7 @@ use super::*;
 use crate::connections::{execute, set_up};
 
 /// The steps of the version behind this one, with one that adds a table.
-const NEXT: &[&str] = &[STEPS[0], STEPS[1], STEPS[2], STEPS[3], "CREATE TABLE next_version (number BIGINT)"];
+const NEXT: &[&str] = &[STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4], "CREATE TABLE next_version (number BIGINT)"];
 
 async fn connect(database: &TestDatabase, schema: &Schema) -> PgConnection {
     let options = PgConnectOptions::from_str(&database.url())
@@ -34,14 +34,14 @@ async fn schema_in_use_is_not_converted() {
     let mut newer = connect(&database, &next).await;
     let Err(MigrateError::Mismatch(mismatch)) = next.migrate(&mut newer).await else { panic!("it is in use") };
     let text = mismatch.to_string();
-    assert!(matches!(mismatch, SchemaMismatch::InUse { found: 6, known: 7, processes: 1, .. }), "{mismatch:?}");
+    assert!(matches!(mismatch, SchemaMismatch::InUse { found: 7, known: 8, processes: 1, .. }), "{mismatch:?}");
     assert!(text.contains("stop all of them"), "{text}");
     assert_eq!(known.check(&mut running).await.unwrap(), None, "and goes on as it was");
 
     running.close().await.unwrap();
     // The server takes a moment to notice.
     assert!(is_met_in_time(async || next.migrate(&mut newer).await.is_ok()).await);
-    assert_eq!(next.read_state(&mut newer).await.unwrap(), Some(SchemaState { version: 7, ..SchemaState::default() }));
+    assert_eq!(next.read_state(&mut newer).await.unwrap(), Some(SchemaState { version: 8, ..SchemaState::default() }));
     sqlx::query("SELECT number FROM next_version").fetch_all(&mut newer).await.unwrap();
 
     let mut older = connect(&database, &known).await;

@@ -28,7 +28,7 @@ async fn inspection_sees_the_schema_and_who_works_with_it() {
         schema: database.role().to_owned(),
         role: database.role().to_owned(),
         version: None,
-        known: 6,
+        known: 7,
         processes: 0,
         notifications: Vec::new(),
         is_foreign: false,
@@ -39,7 +39,7 @@ async fn inspection_sees_the_schema_and_who_works_with_it() {
     assert_eq!(count_tables(&pool).await, 0, "it made nothing");
 
     let ledger = connect(&database).await;
-    let used = DatabaseInspection { version: Some(6), processes: 1, ..expected };
+    let used = DatabaseInspection { version: Some(7), processes: 1, ..expected };
     assert_eq!(inspect(&database).await, used);
     drop(ledger);
     sqlx::raw_sql("UPDATE schema_version SET version = 99").execute(&pool).await.unwrap();

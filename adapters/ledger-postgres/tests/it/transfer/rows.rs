@@ -224,6 +224,8 @@ fn rest(table: &str) -> SampleRow {
             ("agent", text("cook")),
             ("persona", text(TEXT)),
             ("model", text("small")),
+            ("blocks", number(1)),
+            ("blocks_offered_at", number(1_700_000_000_007)),
         ],
         "conversation_listings" => vec![
             ("lane", number(1)),

@@ -40,11 +40,13 @@ fn megabyte_texts() -> Vec<(&'static str, String)> {
 }
 
 /// The text without what splitting and rendering may add or take: the fences' own lines, white space at the seams, and
-/// the bullets of lists.
+/// the bullets of lists. Either mark of italics is as good, and code that holds a fence has marks line by line.
 fn strip_layout(text: &str) -> String {
-    let is_fence = |line: &&str| !(line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"));
-    let is_kept = |c: &char| !c.is_whitespace() && !['-', '•'].contains(c);
-    text.lines().filter(is_fence).flat_map(str::chars).filter(is_kept).collect()
+    let has_fence = |line: &str| line.starts_with('`') && line.contains("```") || line.starts_with("~~~");
+    let is_fence = |line: &&str| !has_fence(line.trim_start());
+    let is_kept = |c: &char| !c.is_whitespace() && !['-', '•', '`'].contains(c);
+    let usual_mark = |c: char| if c == '_' { '*' } else { c };
+    text.lines().filter(is_fence).flat_map(str::chars).filter(is_kept).map(usual_mark).collect()
 }
 
 async fn assert_text_is_complete(adapter: ChannelAdapter) {

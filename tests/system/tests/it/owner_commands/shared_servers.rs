@@ -38,7 +38,7 @@ async fn doctor_checks_database_and_bus() {
 
     let server = ServerProcess::start(&home, &[]);
     let beside = run_doctor();
-    assert_found(&beside, "database", "ok", &["schema version 6"]);
+    assert_found(&beside, "database", "ok", &["schema version 7"]);
     assert_found(&beside, "bus", "ok", &["its streams are there"]);
     assert_found(&beside, "processes", "ok", &["one other process"]);
 
@@ -46,7 +46,7 @@ async fn doctor_checks_database_and_bus() {
     database.run_as_superuser(&set_version(0)).await.expect("there is a version");
     let older = run_doctor();
     let advice = "stop all processes of the older version, then start one of this version first";
-    assert_found(&older, "database", "problem", &["schema version 0, this Satchel needs 6", advice]);
+    assert_found(&older, "database", "problem", &["schema version 0, this Satchel needs 7", advice]);
     database.run_as_superuser(&set_version(99)).await.expect("there is a version");
     assert_found(
         &run_doctor(),
