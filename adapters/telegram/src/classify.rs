@@ -102,7 +102,11 @@ fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
         {
             SendError::Forbidden { reason: user_reason(&text, &description) }
         }
-        _ if operation.is_rich() && contains_any(RICH_UNKNOWN) => {
+        // A server older than Bot API 10.1 has no `sendRichMessage`, and may say that in no more words than those for any
+        // unknown path.
+        404 if operation == ApiOperation::RichText => return CallOutcome::RichUnknown(refused(Refusal::BadMarkup)),
+        // It finds no text in an `editMessageText` whose `rich_message` it passes over.
+        _ if operation == ApiOperation::RichEdit && contains_any(&["message text is empty"]) => {
             return CallOutcome::RichUnknown(refused(Refusal::BadMarkup));
         }
         // Whatever is wrong with it (RICH_MESSAGE_…), the same text in another form may do.
@@ -202,10 +206,6 @@ const TOPIC_GONE: &[&str] = &[
     "chat is not a forum",
     "channel_forum_missing",
 ];
-
-/// A server older than Bot API 10.1: it has no `sendRichMessage`, and finds no text in an `editMessageText` whose
-/// `rich_message` it passes over.
-const RICH_UNKNOWN: &[&str] = &["method not found", "message text is empty"];
 
 /// `sendVoice` to a person or group that does not accept voice messages.
 const VOICE_FORBIDDEN: &[&str] =

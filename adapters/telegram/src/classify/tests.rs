@@ -181,6 +181,8 @@ fn user_reason_is_worded_for_the_person() {
 
 #[rstest]
 #[case(404, "Not Found: method not found", "rich messages unknown, refused: Not Found: method not found")]
+#[case(404, "Not Found", "rich messages unknown, refused: Not Found")]
+#[case(400, "Bad Request: message text is empty", "BadMarkup")]
 #[case(400, "Bad Request: RICH_MESSAGE_DEPTH_INVALID", "BadMarkup")]
 #[case(400, "Bad Request: RICH_MESSAGE_URL_INVALID", "BadMarkup")]
 #[case(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0", "BadMarkup")]
