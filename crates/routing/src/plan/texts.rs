@@ -10,8 +10,7 @@ use satchel_markup::{BlockStatistics, Document};
 use super::reserve_label;
 use crate::{label::LABEL_UNITS, split::split};
 
-/// Below this many characters a text is cut no further to come within the limits of blocks: what is too wide or too deep
-/// stays so.
+/// Below this many characters a text is cut no further to come within the limits of blocks.
 const MIN_BLOCK_CHARS: usize = 1_000;
 
 /// A part of a text that is shown in blocks, or is too large for them.
@@ -26,7 +25,7 @@ pub(super) fn plan_text(text: &str, capabilities: &ChannelCapabilities) -> Vec<P
     let limit = reserve_label(&capabilities.text);
     let in_lines = |text: &str| split(text, &limit).into_iter().map(PartContent::from_text).collect::<Vec<_>>();
     let rule = capabilities.blocks.filter(|rule| rule.offer == BlockOffer::Auto).map(reserve_label_block);
-    let Some(rule) = rule else { return in_lines(text) };
+    let Some(rule) = rule.filter(|_| may_need_blocks(text)) else { return in_lines(text) };
     let mut chunks = Vec::new();
     cut(text, rule.max_chars, &rule, &mut chunks);
     if !chunks.iter().any(|chunk| needs_blocks(&chunk.statistics)) {
@@ -63,34 +62,49 @@ pub fn find_block_gain(text: &str) -> Option<BlockGain> {
     }
 }
 
+/// Whether a text may be one that needs blocks. Most needn't be read to know that they don't.
+fn may_need_blocks(text: &str) -> bool {
+    let has_mark =
+        text.contains(['|', '$']) || ["\\(", "\\[", "[ ]", "[x]", "[X]"].iter().any(|mark| text.contains(mark));
+    has_mark || may_have_nested_list(text)
+}
+
+/// Bullets are within an item where they are indented, or below a number.
+fn may_have_nested_list(text: &str) -> bool {
+    let (mut has_bullet, mut has_number) = (false, false);
+    text.lines().any(|line| {
+        let item = line.trim_start_matches([' ', '\t', '>']);
+        let is_indented = item.len() < line.trim_start_matches('>').len();
+        let is_bullet = item.starts_with(['-', '*', '+']);
+        let is_number = item.starts_with(|c: char| c.is_ascii_digit());
+        has_bullet |= is_bullet;
+        has_number |= is_number;
+        (is_indented && (is_bullet || is_number)) || (has_bullet && has_number)
+    })
+}
+
 fn needs_blocks(statistics: &BlockStatistics) -> bool {
     statistics.has_table || statistics.has_formula || statistics.has_structured_list
 }
 
-/// Cuts a text into chunks that stay within the limits, as few of them as possible.
+/// Cuts a text into chunks that stay within the limits of size, as few of them as possible. What is too wide or too deep is
+/// not cut for that: no cut makes it narrower, and lines have limits of their own.
 fn cut(text: &str, max_chars: usize, rule: &BlockRule, chunks: &mut Vec<BlockChunk>) {
     let is_smallest = max_chars < MIN_BLOCK_CHARS;
     // Read before it is cut: in lines a text may be longer, since a table repeats its headings there. One that is many
     // times too long is not read as a whole.
     if is_smallest || text.len() / 4 <= rule.max_chars {
-        let chunk = read_chunk(text, rule);
-        if chunk.fits || is_smallest {
-            return chunks.push(chunk);
+        let statistics = Document::parse(text).block_statistics();
+        let is_in_size = statistics.characters <= rule.max_chars && statistics.blocks <= rule.max_blocks;
+        if is_in_size || is_smallest {
+            let fits = is_in_size && statistics.columns <= rule.max_columns && statistics.depth <= rule.max_depth;
+            return chunks.push(BlockChunk { text: text.to_owned(), statistics, fits });
         }
     }
     let limit = TextLimit { unit: TextUnit::Chars, max: Some(max_chars), entities: None };
     for part in split(text, &limit) {
         cut(&part, max_chars / 2, rule, chunks);
     }
-}
-
-fn read_chunk(text: &str, rule: &BlockRule) -> BlockChunk {
-    let statistics = Document::parse(text).block_statistics();
-    let fits = statistics.characters <= rule.max_chars
-        && statistics.blocks <= rule.max_blocks
-        && statistics.columns <= rule.max_columns
-        && statistics.depth <= rule.max_depth;
-    BlockChunk { text: text.to_owned(), statistics, fits }
 }
 
 /// The limits less the room for the label of a possible duplicate, which may be a paragraph of its own.

@@ -74,6 +74,10 @@ fn what_is_too_wide_or_too_deep_is_shown_in_lines() {
         let parts = planned(&text, BlockOffer::Auto);
         assert!(parts.iter().all(|(markup, _)| *markup == Markup::Rich), "{parts:?}");
     }
+    // It isn't cut into pieces first: it comes in as few messages as any text in lines.
+    let row = format!("|{}\n", "some words|".repeat(21));
+    let wide = format!("|{}\n|{}\n{}", "a|".repeat(21), "---|".repeat(21), row.repeat(60));
+    assert_eq!(planned(&wide, BlockOffer::Auto), planned(&wide, BlockOffer::Never));
 }
 
 #[test]
