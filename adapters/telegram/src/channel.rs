@@ -41,6 +41,7 @@ use crate::{
     message_ids::MessageIds,
     rate_limiter::{CallKind, RateLimiter},
     render::fits_one_message,
+    rich_refusals::RichRefusals,
     send::{self, ComposeError, ComposedMessage},
     settings::{LookupSettings, TelegramSettings},
 };
@@ -62,8 +63,7 @@ pub struct TelegramChannel {
     cache: ChatCache,
     message_ids: Arc<MessageIds>,
     look_up: LookupSettings,
-    /// Whether the server has turned out to know no rich messages.
-    rich_unknown: AtomicBool,
+    rich_refusals: RichRefusals,
     /// Whether the server has refused a draft because it is of an older Bot API. Asked again after a restart.
     lacks_drafts: AtomicBool,
 }
@@ -103,7 +103,7 @@ impl TelegramChannel {
             cache: ChatCache::default(),
             message_ids: Arc::default(),
             look_up: settings.look_up,
-            rich_unknown: AtomicBool::new(false),
+            rich_refusals: RichRefusals::default(),
             lacks_drafts: AtomicBool::new(false),
         })
     }
@@ -156,7 +156,7 @@ impl TelegramChannel {
                     current = outside;
                 }
                 Err(CallOutcome::RichUnknown(error)) => {
-                    if !self.rich_unknown.swap(true, Ordering::Relaxed) {
+                    if self.rich_refusals.mark_unknown() {
                         tracing::warn!("the Bot API server knows no rich messages; texts are sent in lines");
                     }
                     return Err(error);
@@ -172,23 +172,32 @@ impl TelegramChannel {
         }
     }
 
-    /// The form in which a content is sent first: a rich message only where the server may know them.
-    fn first_form<'a>(&self, content: &'a PartContent) -> Result<Cow<'a, PartContent>, SendError> {
-        if !is_in_blocks(content) || !self.rich_unknown.load(Ordering::Relaxed) {
+    /// The form in which a part is sent first: a rich message only where it wasn't refused before.
+    fn first_form<'a>(&self, request: &'a PostRequest) -> Result<Cow<'a, PartContent>, SendError> {
+        let content = &request.content;
+        if !is_in_blocks(content) || !self.rich_refusals.has_refused(request.part_id) {
             return Ok(Cow::Borrowed(content));
         }
-        let reason = "the Bot API server knows no rich messages".to_owned();
+        let reason = "Telegram takes this as no rich message".to_owned();
         let refused = SendError::Refused { refusal: Refusal::BadMarkup, reason };
         self.in_lines(content).map(Cow::Owned).ok_or(refused)
     }
 
     /// What is sent after this answer: the text of a rich message that was refused, if it is one message. What arrives is one
     /// message in any case, since what is refused is nowhere.
-    fn form_after<T>(&self, content: &PartContent, answer: &Result<T, SendError>) -> Option<PartContent> {
+    fn form_after<T>(&self, part: PartId, content: &PartContent, answer: &Result<T, SendError>) -> Option<PartContent> {
         let Err(SendError::Refused { refusal: Refusal::BadMarkup, reason }) = answer else { return None };
         let plain = self.in_lines(content).filter(|_| is_in_blocks(content))?;
-        tracing::info!(reason, "a rich message was refused; sending its text in lines");
+        tracing::info!(part.id = %part, reason, "a rich message was refused; sending its text in lines");
+        self.rich_refusals.mark_refused(part);
         Some(plain)
+    }
+
+    /// Forgets that a part was refused as a rich message, unless it will be tried again.
+    fn settle_refusal<T>(&self, part: PartId, answer: &Result<T, SendError>) {
+        if !matches!(answer, Err(SendError::NotSent { .. } | SendError::InDoubt { .. })) {
+            self.rich_refusals.remove(part);
+        }
     }
 
     /// The text of a rich message as HTML, if that is one message.
@@ -314,7 +323,7 @@ impl Channel for TelegramChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         let mut capabilities = self.capabilities.clone();
-        if self.rich_unknown.load(Ordering::Relaxed) {
+        if self.rich_refusals.are_unknown() {
             capabilities.blocks = None;
         }
         let Some(address) = ConversationAddress::parse(conversation).map(|address| self.cache.current_address(address))
@@ -348,16 +357,17 @@ impl Channel for TelegramChannel {
     async fn post(&self, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
         let to = SendDestination { address, is_reply: request.reply_to.is_some() };
-        let content = self.first_form(&request.content)?;
+        let content = self.first_form(request)?;
         // A look-up takes any new message for the one it looks for, so nothing may be sent meanwhile.
         let Some(attempt) = self.message_ids.begin_send(self.cache.current_address(address).chat, request.part_id)
         else {
             return Err(rate_limited(SEARCH_DELAY));
         };
         let mut sent = self.post_form(to, request, &content).await;
-        if let Some(plain) = self.form_after(&content, &sent) {
+        if let Some(plain) = self.form_after(request.part_id, &content, &sent) {
             sent = self.post_form(to, request, &plain).await;
         }
+        self.settle_refusal(request.part_id, &sent);
         match &sent {
             Ok(sent) => {
                 let ids: Vec<i64> = sent.iter().map(|sent| sent.message_id).collect();
@@ -373,11 +383,12 @@ impl Channel for TelegramChannel {
     async fn edit(&self, message: &MessageRef, request: &PostRequest) -> Result<Vec<MessageRef>, SendError> {
         let address = parse_address(&request.conversation)?;
         let to = SendDestination { address, is_reply: false };
-        let content = self.first_form(&request.content)?;
+        let content = self.first_form(request)?;
         let mut edited = self.edit_form(to, request, message, &content).await;
-        if let Some(plain) = self.form_after(&content, &edited) {
+        if let Some(plain) = self.form_after(request.part_id, &content, &edited) {
             edited = self.edit_form(to, request, message, &plain).await;
         }
+        self.settle_refusal(request.part_id, &edited);
         edited?;
         Ok(vec![message.clone()])
     }

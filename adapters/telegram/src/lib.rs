@@ -16,6 +16,7 @@ mod lookup;
 mod message_ids;
 mod rate_limiter;
 mod render;
+mod rich_refusals;
 mod send;
 mod settings;
 

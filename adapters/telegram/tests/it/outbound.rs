@@ -9,6 +9,7 @@ mod lookup;
 mod pace;
 mod platform;
 mod responses;
+mod rich;
 mod topics;
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
