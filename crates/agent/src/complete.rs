@@ -10,7 +10,7 @@ use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, PartContent, PartId, RefusedFile, TurnId,
     filename::to_inline_code,
     markdown::append_paragraph,
-    part::{Plan, PlannedPart},
+    part::{Markup, Plan, PlannedPart},
 };
 use satchel_ports::{
     BusEvent, FileChange, LedgerError,
@@ -140,9 +140,12 @@ async fn plan_response(
     }))
 }
 
-/// Attaches the buttons to the plan's last text. A text with files keeps its files and gets no buttons.
+/// Attaches the buttons to the last text of the response. A text with files keeps its files and gets no buttons.
 fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
-    let last = plan.parts.iter_mut().rev().find(|part| matches!(part.content, PartContent::Text { .. }));
+    // What stands as its own characters is the long description of a file.
+    let is_of_response =
+        |part: &&mut PlannedPart| matches!(&part.content, PartContent::Text { markup, .. } if *markup != Markup::Plain);
+    let last = plan.parts.iter_mut().rev().find(is_of_response);
     if let Some(PlannedPart { content, .. }) = last
         && let PartContent::Text { text, markup, files } = content
         && files.is_empty()
@@ -320,6 +323,12 @@ mod tests {
             [text_plan(&["a"]).parts.remove(0), PlannedPart::new(question)]
         );
         assert_eq!(attach_buttons(Plan::default(), buttons.clone()), Plan::default());
+        let mut described = text_plan(&["b"]);
+        let text = "a long description of a file".to_owned();
+        described.parts.push(PlannedPart::new(PartContent::Text { text, markup: Markup::Plain, files: Vec::new() }));
+        let attached = attach_buttons(described.clone(), buttons.clone());
+        assert_eq!(attached.parts[0].content, PartContent::question("b", buttons.clone()));
+        assert_eq!(attached.parts[1], described.parts[1], "a file's description is no text of the response");
         let mut with_file = text_plan(&["a"]);
         let item = FileItem { attachment: file(1), form: FileForm::Document, caption: String::new() };
         if let PartContent::Text { files, .. } = &mut with_file.parts[0].content {
