@@ -80,9 +80,14 @@ impl BlockStatistics {
 
     fn add_table(&mut self, table: &TableBlock<'_>, depth: usize) {
         self.has_table = true;
-        for row in std::iter::once(&table.head).chain(&table.rows) {
+        let rows = || std::iter::once(&table.head).chain(&table.rows);
+        let columns = rows().map(|row| row.cells.len()).max().unwrap_or(0);
+        self.columns = self.columns.max(columns);
+        for row in rows() {
             self.begin_block(depth + 1);
-            self.columns = self.columns.max(row.cells.len());
+            // A cell without a text has a blank.
+            let with_text = row.cells.iter().filter(|cell| !cell.content.is_empty()).count();
+            self.characters += columns - with_text;
             row.cells.iter().for_each(|cell| self.add_inlines(&cell.content, depth + 2));
         }
     }
@@ -133,7 +138,7 @@ mod tests {
     fn blocks_items_rows_and_levels_are_counted() {
         let table = statistics("| A | B |\n|---|---|\n| **a** | b |\n| c | d | e |");
         let expected =
-            BlockStatistics { characters: 7, blocks: 4, depth: 5, columns: 3, has_table: true, ..Default::default() };
+            BlockStatistics { characters: 9, blocks: 4, depth: 5, columns: 3, has_table: true, ..Default::default() };
         assert_eq!(table, expected);
         let list = statistics("- a\n  - b\n- c");
         assert_eq!((list.blocks, list.depth, list.characters, list.has_structured_list), (8, 6, 3, true));

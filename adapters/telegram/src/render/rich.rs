@@ -156,8 +156,13 @@ impl RichWriter {
                 Some(ColumnAlignment::Default) | None => "",
             };
             self.push(&format!("<{tag}{align}>"));
+            let start = self.html.len();
             if let Some(cell) = row.cells.get(column) {
                 self.write_inlines(&cell.content);
+            }
+            if self.html.len() == start {
+                // A cell without a text is invisible (`RichBlockTableCell`).
+                self.push("&nbsp;");
             }
             self.push(&format!("</{tag}>"));
         }

@@ -427,6 +427,8 @@ async fn complete_command(
     turn: &QueuedTurn,
     CommandReply { response, history, setting, buttons, changes, answered, in_blocks }: CommandReply,
 ) -> Result<(), LedgerError> {
+    // A question of Satchel's own is in lines: whoever has to answer it must be able to read it.
+    let is_question = !buttons.is_empty();
     let completion = TurnResult {
         turn: turn.id,
         ending: Ending::Done,
@@ -440,7 +442,7 @@ async fn complete_command(
         buttons,
         changes,
         answered,
-        blocks: if in_blocks { Some(true) } else { turn.settings.blocks },
+        blocks: if in_blocks || is_question { Some(in_blocks) } else { turn.settings.blocks },
     };
     complete_turn(services, lane, completion).await
 }

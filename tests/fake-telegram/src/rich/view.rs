@@ -42,7 +42,7 @@ fn push_blocks(blocks: &[Value], prefix: &str, lines: &mut Vec<String>) {
             }
             Some("table") => {
                 for row in array(&block["cells"]) {
-                    let cells: Vec<String> = array(row).iter().map(|cell| plain(&cell["text"])).collect();
+                    let cells: Vec<String> = array(row).iter().map(cell_text).collect();
                     lines.push(format!("{prefix}| {} |", cells.join(" | ")));
                 }
             }
@@ -72,6 +72,11 @@ fn push_items(list: &Value, prefix: &str, lines: &mut Vec<String>) {
 
 fn push_text(text: &Value, prefix: &str, lines: &mut Vec<String>) {
     lines.extend(plain(text).split('\n').map(|line| format!("{prefix}{line}")));
+}
+
+/// The text of a cell. One without a text is invisible (`RichBlockTableCell`), and the table has a hole there.
+fn cell_text(cell: &Value) -> String {
+    cell.get("text").map_or_else(|| "⌀".to_owned(), |text| plain(text).trim().to_owned())
 }
 
 /// The characters of a text, and the source of its formulas.
