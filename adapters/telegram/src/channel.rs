@@ -413,9 +413,9 @@ impl Channel for TelegramChannel {
     async fn show_preview(&self, request: &PreviewRequest) -> Result<(), SendError> {
         let address = parse_address(&request.conversation)?;
         let draft = send::compose_draft(request.turn, &request.text, address, self.text_limit());
-        // It has no part, and waits among them by the id of its turn.
+        // It has no part, and is known among them by the id of its turn.
         let waiter = PartId(request.turn.0);
-        self.rate_limiter.acquire(address, waiter, CallKind::Edit).await.map_err(rate_limited)?;
+        self.rate_limiter.acquire(address, waiter, CallKind::Preview).await.map_err(rate_limited)?;
         let result: Result<IgnoredAny, CallError> = self.client.request(&draft).await;
         let result = result.inspect_err(|error| self.record_draft_refusal(error));
         match result.map_err(|error| classify_error(error, ApiOperation::Draft)) {

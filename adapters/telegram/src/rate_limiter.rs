@@ -1,4 +1,4 @@
-//! Keeps sends and edits within Telegram's rate limits, with priority for sends over edits.
+//! Keeps sends and edits within Telegram's rate limits, with priority for sends over edits and previews.
 //!
 //! Existing crates only have token buckets of one rate. Here a chat has a bucket and a window, all chats share another
 //! bucket and window, a 429 closes either until its retry-after, and edits yield to sends. A call that would have to
@@ -44,13 +44,15 @@ pub(crate) enum CallKind {
     Send(usize),
     /// An edit of a message, usually of a streamed reply.
     Edit,
+    /// A preview of a reply, which is worth no wait: the next one, or the reply itself, says all that it says.
+    Preview,
 }
 
 impl CallKind {
     fn message_count(self) -> usize {
         match self {
             Self::Send(messages) => messages.max(1),
-            Self::Edit => 1,
+            Self::Edit | Self::Preview => 1,
         }
     }
 }
@@ -60,7 +62,7 @@ enum WaitAction {
     /// Make the call, which is counted already.
     Proceed,
     CheckAt(Instant),
-    /// Return at this time; the slot is reserved until then.
+    /// Come again at this time. The slot is reserved until then, unless it is that of a preview.
     ReturnAt(Instant),
 }
 
@@ -92,7 +94,7 @@ impl RateLimiter {
     ///
     /// # Errors
     /// The delay, if it is longer than [`MAX_LOCAL_WAIT`]: nothing is counted, and the part's slot is reserved until
-    /// then.
+    /// then. A preview never waits, and no slot is reserved for it.
     pub(crate) async fn acquire(
         &self,
         address: ConversationAddress,
@@ -101,7 +103,8 @@ impl RateLimiter {
     ) -> Result<(), Duration> {
         let Some(limits) = &self.limits else { return Ok(()) };
         let guard = QueueGuard { rate_limiter: self, waiter: Waiter { chat: address.chat, part } };
-        let rank = Instant::now() + if call == CallKind::Edit { LOW_PRIORITY_DELAY } else { Duration::ZERO };
+        let is_send = matches!(call, CallKind::Send(_));
+        let rank = Instant::now() + if is_send { Duration::ZERO } else { LOW_PRIORITY_DELAY };
         loop {
             let now = Instant::now();
             let action = self.lock().next_action(guard.waiter, address, call, limits, rank, now);
@@ -156,6 +159,12 @@ impl WaitQueues {
             has_room &= self.global.budget.has_room_for_edit(now);
         } else {
             self.global.remove(waiter);
+        }
+        if call == CallKind::Preview && (at > now || !has_room) {
+            // The reply would have to wait for it, and behind a slot that nobody may return to.
+            self.chat_queue(address, limits, now).remove(waiter);
+            self.global.remove(waiter);
+            return WaitAction::ReturnAt(at.max(now + RECHECK_INTERVAL));
         }
         let is_deferred = call == CallKind::Edit && now < rank && !has_room;
         if at <= now && !is_deferred {

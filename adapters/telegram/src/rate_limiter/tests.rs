@@ -93,6 +93,24 @@ async fn send_overtakes_earlier_edit() {
     assert!(edited <= Duration::from_secs(4), "an edit does not wait for ever: {edited:?}");
 }
 
+/// Catches: a reply that waits until a preview has waited for its turn, as where several topics of one chat are written in.
+#[tokio::test(start_paused = true)]
+async fn preview_neither_waits_nor_delays_a_send() {
+    let rate_limiter = RateLimiter::new(Some(TELEGRAM));
+    acquire_many(&rate_limiter, chat(1), 2).await;
+    let start = Instant::now();
+    assert_eq!(rate_limiter.acquire(chat(1), part(), CallKind::Preview).await, Ok(()));
+    let wait = rate_limiter.acquire(chat(1), part(), CallKind::Preview).await.unwrap_err();
+    assert_eq!(start.elapsed(), Duration::ZERO, "it is told at once");
+    assert!(wait <= Duration::from_millis(1_050), "{wait:?}");
+    rate_limiter.close_until(chat(1), Duration::from_secs(9));
+    let closed = rate_limiter.acquire(chat(1), part(), CallKind::Preview).await.unwrap_err();
+    assert!(closed > Duration::from_secs(8), "{closed:?}");
+    acquire_many(&rate_limiter, chat(1), 1).await;
+    assert_eq!(start.elapsed().as_secs(), 9, "nothing is kept for a preview");
+    assert!(start.elapsed() < Duration::from_millis(9_100), "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn edits_are_not_starved() {
     let rate_limiter = RateLimiter::new(Some(TELEGRAM));
