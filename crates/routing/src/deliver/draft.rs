@@ -23,6 +23,9 @@ const FIRST_SEND_DELAY: Duration = Duration::from_millis(300);
 /// stand there for good.
 const LAST_EDIT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long it waits for a preview in flight. One that comes behind the reply vanishes by itself, and the reply is worth more.
+const LAST_PREVIEW_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The draft of a turn on its way.
 pub(super) struct DraftDelivery {
     turn: TurnId,
@@ -79,7 +82,7 @@ pub(super) async fn advance(delivery: &mut Option<DraftDelivery>, context: &Deli
             Ok(performed) => performed.map_err(|error| error.to_string()),
             Err(_panic) => Err("it panicked".to_owned()),
         },
-        () = wait_too_long(&feed) => {
+        () = wait_too_long(&feed, LAST_EDIT_TIMEOUT) => {
             tracing::warn!(turn.id = %turn, "the last edit of a draft timed out; the reply is sent without waiting for it");
             Ok(())
         }
@@ -97,10 +100,10 @@ pub(super) async fn advance(delivery: &mut Option<DraftDelivery>, context: &Deli
 }
 
 /// Waits until the end of the turn has waited for long enough.
-async fn wait_too_long(feed: &watch::Sender<DraftFeed>) {
+async fn wait_too_long(feed: &watch::Sender<DraftFeed>, timeout: Duration) {
     // The sender is this one.
     let _ = feed.subscribe().wait_for(|feed| feed.is_ended).await;
-    tokio::time::sleep(LAST_EDIT_TIMEOUT).await;
+    tokio::time::sleep(timeout).await;
 }
 
 impl DraftDelivery {
@@ -200,7 +203,14 @@ impl DraftDelivery {
     /// Nothing of it is recorded, and whatever becomes of it, the reply is sent.
     async fn show_preview(&mut self, context: &DeliveryContext, lease: &Lease, text: String, rule: PreviewRule) {
         let request = PreviewRequest { turn: self.turn, conversation: lease.conversation.clone(), text };
-        let answer = context.channel.show_preview(&request).await;
+        let answer = tokio::select! {
+            biased;
+            answer = context.channel.show_preview(&request) => answer,
+            () = wait_too_long(&self.feed, LAST_PREVIEW_TIMEOUT) => {
+                tracing::debug!(turn.id = %self.turn, "the last preview timed out; the reply is sent without waiting for it");
+                return;
+            }
+        };
         if let Err(error) = &answer {
             tracing::debug!(turn.id = %self.turn, %error, "a preview of a reply was not shown");
         }

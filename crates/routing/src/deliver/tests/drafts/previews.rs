@@ -143,6 +143,19 @@ async fn end_of_the_turn_waits_for_the_preview_in_flight() {
     assert_eq!(scene.log(), ["preview: One"]);
 }
 
+/// Catches: a reply that is held back for as long as the call of a preview hangs.
+#[tokio::test(start_paused = true)]
+async fn end_of_the_turn_gives_a_hanging_preview_up() {
+    let mut scene = Stage { takes_ms: 40_000, ..stage() }.open();
+    scene.writes("One");
+    scene.passes(310).await;
+    let begun = tokio::time::Instant::now();
+    scene.finish().await;
+    assert!((4_900..5_200).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    scene.passes(TTL).await;
+    assert_eq!(scene.log(), ["preview: One"]);
+}
+
 /// Catches: a turn that starts again although the person has seen a part of its reply.
 #[tokio::test(start_paused = true)]
 async fn seen_preview_is_not_withdrawn() {
