@@ -130,7 +130,14 @@ impl DraftDelivery {
             let now = context.clock.now();
             match self.next_step(&text, &capabilities, interval, now) {
                 GrowthStep::Done => self.done = text,
-                GrowthStep::Wait(until) => tokio::time::sleep(until.saturating_duration_since(now)).await,
+                GrowthStep::Wait(until) => {
+                    // What a tool asks of the person comes behind the text that leads to it, which has to stand by then.
+                    let needed_message = self.feed.borrow().needs_message;
+                    let is_changed = |feed: &DraftFeed| feed.needs_message && !needed_message;
+                    let remaining = until.saturating_duration_since(now);
+                    // The sender lives as long as this.
+                    let _ = tokio::time::timeout(remaining, feed.wait_for(is_changed)).await;
+                }
                 GrowthStep::Rest(until) => {
                     let is_changed = |feed: &DraftFeed| feed.text != text || feed.needs_message;
                     let remaining = until.saturating_duration_since(now);
@@ -213,6 +220,11 @@ impl DraftDelivery {
         };
         if let Err(error) = &answer {
             tracing::debug!(turn.id = %self.turn, %error, "a preview of a reply was not shown");
+        }
+        if let Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) = &answer {
+            // A message has to wait as well: it would be refused, and then grow no further.
+            let opens_at = context.clock.now().saturating_add(Duration::from_millis(*wait));
+            self.opens_at = self.opens_at.max(Some(opens_at));
         }
         self.preview.on_answer(&request.text, answer, context.clock.now(), rule);
     }

@@ -67,6 +67,37 @@ async fn tool_call_lets_the_reply_grow_in_a_message() {
     scene.finish().await;
 }
 
+/// Catches: a question of a tool above the text that leads to it, which waits for the next preview's time.
+#[tokio::test(start_paused = true)]
+async fn tool_call_does_not_wait_for_the_next_preview() {
+    let mut scene = stage().open();
+    scene.writes("I'll");
+    scene.passes(310).await;
+    scene.writes(" look.");
+    scene.passes(50).await;
+    scene.calls_tool("\n\n… file_read");
+    scene.passes(20).await;
+    let expected = ["preview: I'll", "begin", "send part 5: I'll look.\n\n… file_read", "answer", "save open m1"];
+    assert_eq!(scene.log(), expected);
+    scene.finish().await;
+}
+
+/// Catches: tools that are never shown because their message was sent while the platform asked to wait.
+#[tokio::test(start_paused = true)]
+async fn message_waits_as_long_as_a_preview_was_told_to() {
+    let limited = SendError::NotSent { retry_after_ms: Some(5_000), reason: "429".into() };
+    let mut scene = Stage { previews: vec![Err(limited)], ..stage() }.open();
+    scene.writes("Looking.");
+    scene.passes(1_000).await;
+    scene.calls_tool("\n\n… file_read");
+    scene.passes(3_000).await;
+    assert_eq!(scene.log(), ["preview: Looking."]);
+    scene.passes(2_000).await;
+    let expected = ["begin", "send part 5: Looking.\n\n… file_read", "answer", "save open m1"];
+    assert_eq!(scene.log()[1..], expected);
+    scene.finish().await;
+}
+
 /// The preview is shown once more before it vanishes, and a message takes its place when it has vanished.
 #[tokio::test(start_paused = true)]
 async fn thirty_seconds_without_news_let_the_reply_grow_in_a_message() {
