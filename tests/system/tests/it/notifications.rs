@@ -112,12 +112,17 @@ async fn it_waits_behind_the_answer_that_is_written() {
     harness.chat.send("tell me a story");
     harness.wait_until("the request", |_| harness.model.requests().len() == 2).await;
     assert_sent(&send(&harness, &[CHAT, "The backup is done."]));
+    // Until then it could belong to the question.
+    tokio::time::sleep(Duration::from_millis(600)).await;
     harness.chat.send("and another one");
     harness.model.reply(text_reply("A second answer."));
     harness.model.clock().advance(WRITING_TIME);
     harness.wait_for_text("A second answer.").await;
     let texts = harness.chat.texts();
-    let place = |text: &str| texts.iter().position(|sent| sent.contains(text)).expect("it was sent");
+    let place = |text: &str| {
+        let place = texts.iter().position(|sent| sent.contains(text));
+        place.unwrap_or_else(|| panic!("{text:?} isn't among {texts:?}"))
+    };
     assert!(place("A long answer.") < place("The backup is done."), "{texts:?}");
     assert!(place("The backup is done.") < place("A second answer."), "{texts:?}");
 }

@@ -285,7 +285,10 @@ impl Scenario for ShortScenario {
             }
             ShortScenarioKind::Joined => {
                 telegram.person_says(PERSON, PERSON, QUESTION);
-                wait_until("the question is taken", || telegram.unconfirmed_updates() == 0).await;
+                // With a database server on a busy machine, the file could come too late to belong to it.
+                if matches!(self.storage(), MatrixStorage::Disk) {
+                    wait_until("the question is taken", || telegram.unconfirmed_updates() == 0).await;
+                }
                 telegram.person_sends(PERSON, PERSON, document("note.txt", FILE_CAPTION));
                 // A command is a turn of its own, and the last one.
                 telegram.person_says(PERSON, PERSON, "/files");
