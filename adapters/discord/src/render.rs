@@ -1,7 +1,7 @@
 //! Texts as Discord shows them: Markdown in Discord's own grammar, and plain text escaped so that it is shown literally.
 //!
-//! The text was cut to fit as it is written here. What fits all the same by its own characters only has less and less of
-//! its form: tables as lines, then no marks, then no backslashes.
+//! The text was measured as it is written here. If it is too long all the same, it loses its form step by step: tables
+//! become lines, then marks are left out, then backslashes.
 
 mod blocks;
 mod code;

@@ -1,7 +1,7 @@
 //! Renders a text as Telegram's HTML, and as its Rich HTML.
 //!
-//! The text was cut to fit as it is rendered here. What fits all the same by its own characters only is shown with its
-//! tables as lines, and as its own characters where that is too long as well.
+//! The text was measured as it is rendered here. If it is too long all the same, its tables become lines, and if that is
+//! too long as well, it is shown as it was written.
 
 mod compact;
 mod html;

@@ -19,7 +19,7 @@ use crate::{
     snowflake,
 };
 
-/// How many starters are remembered that nobody who may talk has passed on.
+/// How many messages from which threads were started are remembered until an allowed person writes there.
 const MAX_UNUSED_STARTERS: usize = 100;
 
 /// The threads whose starters were looked up. The ledger knows to which message of a thread its starter belongs, so this only

@@ -1,4 +1,4 @@
-//! The blocks of a text as a row of fragments: what stands for itself, what is markup, and where lines begin.
+//! Turns the blocks of a text into fragments: literal text, markup, and the beginnings of lines.
 
 use std::iter;
 

@@ -33,7 +33,8 @@ pub(super) fn code_block(code: &str, language: &str, prefix: &str, is_fence_brok
     if code.trim().is_empty() {
         return String::new();
     }
-    if code.contains("```") && !is_fence_broken {
+    let fits_lines = || code.lines().all(|line| line.trim().is_empty() || inline_code(line).is_some());
+    if code.contains("```") && !is_fence_broken && fits_lines() {
         return code_lines(code, prefix);
     }
     let line_break = format!("\n{prefix}");

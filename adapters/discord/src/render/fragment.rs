@@ -1,5 +1,5 @@
-//! Fragments as Discord's Markdown: what stands for itself is escaped where Discord would read it otherwise, and marks
-//! are written where Discord reads them as they are meant.
+//! Writes fragments in Discord's Markdown. Literal text is escaped where Discord would read it as markup, and marks are
+//! written only where Discord reads them as marks.
 
 use super::grammar::{self, DiscordSpan};
 
@@ -9,7 +9,7 @@ const SHRUG: &str = "¯\\_(ツ)_/¯";
 /// A piece of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fragment {
-    /// Characters that stand for themselves, on one line.
+    /// Literal text on one line.
     Literal(String),
     /// Markup that is complete: code, or a link.
     Raw(String),
@@ -108,7 +108,7 @@ struct MarkdownOutput<'fragments> {
     counts: MarkCounts,
     output: String,
     open: Vec<OpenMark>,
-    /// Where characters are that stand for themselves, could be marks, and have no backslash so far.
+    /// The positions of literal characters that could be marks and have no backslash so far.
     unescaped: Vec<usize>,
     /// What begins here, if a line does.
     line: Option<LineBeginning>,
@@ -252,8 +252,22 @@ impl MarkdownOutput<'_> {
         }
     }
 
+    /// Whether a text is an address of which Discord would read what comes next as a part, such as the mark of code.
+    fn would_address_go_on(text: &str, next: Option<char>) -> bool {
+        let length = grammar::address_length(text);
+        length == Some(text.len())
+            && next.is_some_and(|next| grammar::address_length(&format!("{text}{next}")) != length)
+    }
+
     /// Writes the character at the beginning of a text, or what Discord takes as a whole, and returns how long it is.
     fn push_piece(&mut self, rest: &str, c: char, next: Option<char>) -> usize {
+        if Self::would_address_go_on(rest, next) {
+            if self.ends_with_backslash() {
+                self.output.push('\\');
+            }
+            self.output.extend(["<", rest, ">"]);
+            return rest.len();
+        }
         let whole = grammar::mention_length(rest)
             .or_else(|| grammar::address_length(rest))
             .or_else(|| rest.starts_with(SHRUG).then_some(SHRUG.len()));

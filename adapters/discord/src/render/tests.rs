@@ -165,6 +165,8 @@ fn text_that_outgrows_the_limit_has_less_and_less_of_its_form() {
 #[rstest]
 #[case::shortcode("**a** :[: *b*")]
 #[case::backslash_before_an_address("\\https://a.example/_b_、")]
+#[case::code_behind_an_address("аhttps://a.example/_b_` \\`")]
+#[case::code_of_all_marks("```\n``<https://a.example>`a```\n")]
 #[case::indented_mark("a<br>  - b")]
 #[case::code_quoted_in_an_item("- >     ****\n- b")]
 fn marks_in_odd_places_are_seen_as_they_are(#[case] text: &str) {

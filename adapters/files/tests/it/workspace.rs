@@ -130,7 +130,7 @@ async fn leftovers_of_the_dead_are_hidden_then_removed() {
     let (here, b) = (here(), path("/shared/dir/b"));
     let slow = fixture.workspace.write(&here, &b, receiver.boxed(), WriteMode::CreateNew, 100);
     let beside = async {
-        // Before it has its lock, it is taken for a leftover, and made anew.
+        // A file without a lock is removed as a leftover, and its writer makes another one.
         while !has_locked_temp_file(&dir) {
             tokio::task::yield_now().await;
         }

@@ -42,7 +42,7 @@ pub(crate) struct MessageEntity {
     pub(crate) url: Option<String>,
     pub(crate) user: Option<User>,
     pub(crate) language: Option<String>,
-    /// The seconds since 1970 that a date stands for.
+    /// The time of a date, in seconds since 1970.
     pub(crate) unix_time: Option<i64>,
 }
 

@@ -258,7 +258,8 @@ impl ChatWriter for HtmlWriter {
     /// Telegram links to addresses by itself.
     fn push_address(&mut self, text: &str, address: &str) {
         self.push_text(text);
-        if text == address && self.can_link(address) {
+        let is_in_link = self.open.iter().any(|span| matches!(span, OpenSpan::Link { .. }));
+        if text == address && !is_in_link && self.can_link(address) {
             let length = escaped(text).len();
             self.bare_address = Some(BareAddress { start: self.text.len() - length, address: address.to_owned() });
         }

@@ -208,7 +208,7 @@ fn entity_format(entity: &MessageEntity, text: &str, index: usize) -> Option<Ent
     }
 }
 
-/// The time that a text stands for, which each reader sees in a time zone and a form of their own.
+/// The time behind a text. Telegram shows it to each reader in their own time zone and format.
 fn written_time(entity: &MessageEntity) -> Option<String> {
     Timestamp(entity.unix_time?.saturating_mul(1_000)).to_utc_minute()
 }
